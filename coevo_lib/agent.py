@@ -1,0 +1,168 @@
+"""The agent loop: one student plays one instance under one harness.
+
+`Episode` is the loop's state and its only way forward is `step(text)`: students, experts, random
+callers and replays all go through it, so what a harness does is the same for each of them.
+Batching, caching and adapters are the engine's; many episodes at once are `rollouts`.
+"""
+
+from coevo_lib.calls import Call, CallSyntaxError, parse_call, render_call
+from coevo_lib.engines.base import Engine, EngineFault, Request
+from coevo_lib.harness import Demo, Harness
+from coevo_lib.hooks import Past
+from coevo_lib.task import Instance, Task, ToolError
+from coevo_lib.toolbox import Toolbox, show_facts
+from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Event, Trajectory, Turn
+
+# A hopeless episode is cut short; measured: it changes no success and halves a bad model's time.
+SAME_REPLIES, SAME_TROUBLES = 4, 6
+
+
+class Episode:
+    """One instance under one harness, being played.
+
+    `messages()` is what the model sees now; `step(text)` takes its reply. `trajectory` grows.
+    """
+
+    def __init__(self, task: Task, instance: Instance, harness: Harness, *, model: str = "", max_turns: int = 16, sample: int = 0):
+        self.task, self.instance, self.harness, self.max_turns = task, instance, harness, max_turns
+        self.world = task.world(instance.data)
+        self.toolbox = Toolbox(self.world, harness)
+        self.system = system_text(harness, self.toolbox)
+        self.trajectory = Trajectory(
+            instance=instance.key, task=task.name, split=instance.split, harness=harness.id, model=model,
+            prompt=instance.prompt, sample=sample,
+        )
+
+    @property
+    def turns(self) -> list[Turn]:
+        return self.trajectory.turns
+
+    @property
+    def past(self) -> Past:
+        return Past(self.instance.prompt, self.turns, self.toolbox.signatures())
+
+    @property
+    def done(self) -> bool:
+        return self.world.finished or len(self.turns) >= self.max_turns or self._stuck()
+
+    def _stuck(self) -> bool:
+        texts = [turn.text for turn in self.turns[-SAME_REPLIES:]]
+        troubles = [turn.status != OK for turn in self.turns[-SAME_TROUBLES:]]
+        return (len(texts) == SAME_REPLIES and len(set(texts)) == 1) or (len(troubles) == SAME_TROUBLES and all(troubles))
+
+    def messages(self) -> list[dict]:
+        """The chat that the model sees now, as role and content."""
+        return chat(self.system, self.instance.prompt, self.turns, self.harness.context.keep)
+
+    def temperature(self, default: float) -> float:
+        heats = [hook.heat(self.past) for hook in self.harness.hooks.use]
+        return next((heat for heat in heats if heat is not None), default)
+
+    def step(self, text: str, prompt_tokens: int = 0, output_tokens: int = 0) -> Turn:
+        """Takes the model's reply: repairs, parses, guards, runs, notes."""
+        events: list[Event] = []
+        call, facts, observation, status = self._act(self._repair(text, events), events)
+        turn = Turn(text, call, observation, status, facts, events, prompt_tokens, output_tokens)
+        self.turns.append(turn)
+        if not self.world.finished:
+            self._add_notes(turn)
+        if self.done:
+            self._close()
+        return turn
+
+    def _repair(self, text: str, events: list[Event]) -> str:
+        past = self.past
+        for hook in self.harness.hooks.use:
+            repaired = hook.repair(text, past)
+            if repaired != text:
+                events.append(Event(f"hooks:{hook.hook}", "repaired", repaired))
+                text = repaired
+        return text
+
+    def _act(self, text: str, events: list[Event]) -> tuple:
+        try:
+            call = parse_call(text, self.harness.format.call)
+        except CallSyntaxError as error:
+            return None, [], f"error: {error}", MALFORMED
+        past = self.past
+        for hook in self.harness.hooks.use:
+            reason = hook.refuse(call, past)
+            if reason:
+                events.append(Event(f"hooks:{hook.hook}", "refused", reason))
+                return call, [], f"refused: {reason}", REFUSED
+        try:
+            facts = self.toolbox.run(call)
+        except ToolError as error:
+            return call, [], f"error: {error}", ERROR
+        if call.tool in self.toolbox.composites:
+            events.append(Event(f"tools.composite:{call.tool}", "ran", f"{len(facts)} steps"))
+        return call, facts, show_facts(facts), OK
+
+    def _add_notes(self, turn: Turn) -> None:
+        for hook in self.harness.hooks.use:
+            note = hook.note(self.past)
+            if note:
+                turn.events.append(Event(f"hooks:{hook.hook}", "noted", note))
+                turn.observation += f"\n({note})"
+
+    def _close(self) -> None:
+        verdict = self.world.verdict()
+        status = "finished" if self.world.finished else "stuck" if self._stuck() else "out_of_turns"
+        self.trajectory.status, self.trajectory.success, self.trajectory.feedback = status, verdict.success, verdict.feedback
+
+
+def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_tokens: int = 96) -> Trajectory:
+    """Lets the engine's model play the episode to its end, from wherever it stands.
+
+    An infrastructure error ends it with status `fault` and the error's text; it is never a score.
+    """
+    episode.trajectory.model = engine.model_id
+    while not episode.done:
+        request = Request(
+            tuple(episode.messages()), max_tokens=max_tokens, temperature=episode.temperature(temperature),
+            sample=episode.trajectory.sample,
+        )
+        try:
+            reply = engine.submit(request).result()
+        except EngineFault as fault:
+            episode.trajectory.status, episode.trajectory.error = "fault", str(fault)
+            return episode.trajectory
+        episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+    return episode.trajectory
+
+
+def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], **options) -> Episode:
+    """The episode after the given replies, in a fresh world."""
+    episode = Episode(task, instance, harness, **options)
+    for text in texts:
+        episode.step(text)
+    return episode
+
+
+def chat(system: str, prompt: str, turns: list[Turn], keep: int = 0) -> list[dict]:
+    """The chat messages of a prefix. `keep` > 0 shows only the last `keep` observations whole."""
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
+    for index, turn in enumerate(turns):
+        old = keep and index < len(turns) - keep
+        messages.append({"role": "assistant", "content": turn.text})
+        messages.append({"role": "user", "content": "(removed)" if old else turn.observation})
+    return messages
+
+
+def system_text(harness: Harness, toolbox: Toolbox) -> str:
+    """The system message: text with the tools filled in, recipe, demonstrations."""
+    parts = [harness.system.text.replace("{tools}", toolbox.describe())]
+    if harness.system.recipe:
+        parts.append("Steps:\n" + "\n".join(f"{i}. {line}" for i, line in enumerate(harness.system.recipe, 1)))
+    parts += [_show_demo(demo) for demo in harness.demos.item]
+    return "\n\n".join(parts)
+
+
+def _show_demo(demo: Demo) -> str:
+    lines = [f"{call}\n-> {seen}" for call, seen in zip(demo.calls, demo.observations)]
+    return "\n".join([f"Example: {demo.prompt}", *lines])
+
+
+def expert_text(call: Call, harness: Harness) -> str:
+    """What an expert writes for a call: the student's own format (paper, stage C)."""
+    return render_call(call, harness.format.call)

@@ -1,0 +1,119 @@
+"""Arms: which rows each trained arm gets. An arm is a row of the profile's table; no name is parsed.
+
+`rows` says whose work is kept: `expert` (its whole successes under the arm's harness: imitation),
+`correction` (one rewritten turn at the failing turn), `random_turn` (the same at a random turn), `own`
+(the student's successes alone). Imitation and corrections are mixed with a few own successes, as in the
+paper. All arms of a contrast use one expert (rule 3).
+"""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from coevo_lib.agent import replay
+from coevo_lib.correction import correct, random_turn
+from coevo_lib.errors import UserError
+from coevo_lib.expert import ScriptedExpert
+from coevo_lib.files import stable_seed
+from coevo_lib.harness import Harness
+from coevo_lib.localization import Failure
+from coevo_lib.rollouts import expert_episodes
+from coevo_lib.rows import whole_rows
+from coevo_lib.task import Instance, Task
+from coevo_lib.trajectory import Trajectory
+
+HARNESSES = ("h0", "hstar")
+UNTRAINED = ("none", "scripted")
+
+
+@dataclass
+class Material:
+    """What one task offers for training: its `train` instances, harnesses, and what the student did on them."""
+
+    task: Task
+    instances: dict[str, Instance]
+    harnesses: dict[str, Harness]
+    rollouts: dict[str, list[Trajectory]]
+    failures: dict[str, Failure]
+    max_turns: int
+
+
+@dataclass(frozen=True)
+class Quota:
+    """Rows of an arm: `rows` of its own kind and `own` successes of the student, in all tasks together."""
+
+    rows: int
+    own: int
+
+
+def arm_rows(arm: dict, expert: ScriptedExpert, materials: list[Material], quota: Quota, seed: int) -> list[dict]:
+    """The training rows of one arm, shuffled by seed; equal shares a task, as far as there are enough."""
+    share, own = -(-quota.rows // len(materials)), -(-quota.own // len(materials))
+    rows: list[dict] = []
+    for material in materials:
+        main = BUILDERS[arm["rows"]](arm, expert, material)
+        rows += _draw(main, share if arm["rows"] != "own" else share + own, seed, f"{arm['rows']} {material.task.name}")
+        if arm["rows"] != "own":
+            rows += _draw(_own(arm, expert, material), own, seed, f"own {material.task.name}")
+    if not rows:
+        raise UserError(f"profile: arm {arm['name']}: no training rows; raise n_train, or drop the arm")
+    random.Random(stable_seed("rows", arm["name"], seed)).shuffle(rows)
+    return rows
+
+
+def expert_for(arm: dict, expert: ScriptedExpert) -> ScriptedExpert:
+    """The profile's expert, with the arm's own directness and persistence where it names them."""
+    return ScriptedExpert(arm.get("directness", expert.directness), arm.get("persistence", expert.persistence), expert.seed)
+
+
+def check_arms(arms: list[dict]) -> None:
+    """Refuses an arm whose rows or harness are unknown, naming the field."""
+    for arm in arms:
+        for field, known in (("rows", (*UNTRAINED, *BUILDERS)), ("harness", HARNESSES)):
+            if arm[field] not in known:
+                raise UserError(f"profile: arms: {arm['name']}: {field} = {arm[field]!r} is unknown; use one of {', '.join(known)}")
+
+
+def _draw(rows: list[dict], n: int, seed: int, what: str) -> list[dict]:
+    return random.Random(stable_seed("draw", what, seed)).sample(rows, min(n, len(rows)))
+
+
+def _imitation(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+    harness = material.harnesses[arm["harness"]]
+    episodes = expert_episodes(expert_for(arm, expert), material.task, list(material.instances.values()), harness, material.max_turns)
+    return [{**row, "kind": "expert"} for e in episodes if e.trajectory.success for row in whole_rows(e)]
+
+
+def _own(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+    harness, rows = material.harnesses[arm["harness"]], []
+    for trajectory in material.rollouts[arm["harness"]]:
+        if trajectory.success:
+            texts = [turn.text for turn in trajectory.turns]
+            episode = replay(material.task, material.instances[trajectory.instance], harness, texts, max_turns=material.max_turns)
+            rows += [{**row, "kind": "own"} for row in whole_rows(episode)]
+    return rows
+
+
+def _corrected(arm: dict, expert: ScriptedExpert, material: Material, turn_of: Callable[[Trajectory], int | None]) -> list[dict]:
+    harness, rows = material.harnesses[arm["harness"]], []
+    for trajectory in material.rollouts[arm["harness"]]:
+        failure = material.failures.get(trajectory.instance)
+        if failure is None or failure.turn is None:
+            continue
+        made = correct(
+            expert_for(arm, expert), material.task, material.instances[trajectory.instance], harness, trajectory, failure, turn_of(trajectory)
+        )
+        if made and made[0].verified:
+            rows.append({**made[1], "kind": arm["rows"]})
+    return rows
+
+
+def _correction(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+    return _corrected(arm, expert, material, lambda trajectory: None)
+
+
+def _random_turn(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+    return _corrected(arm, expert, material, lambda trajectory: random_turn(trajectory, expert.seed))
+
+
+BUILDERS = {"expert": _imitation, "correction": _correction, "random_turn": _random_turn, "own": _own}

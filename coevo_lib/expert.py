@@ -1,0 +1,104 @@
+"""Experts: who shows the right next call for a live episode, and says in one sentence why.
+
+`ScriptedExpert` drives a task's own `expert` method with the two declared parameters of rule 3.
+The helpers below it are the shared moves of read-then-compute tasks. An expert sees a `View`
+(prompt values and answers so far), never the world (rule 2).
+"""
+
+from dataclasses import dataclass
+
+from coevo_lib.agent import Episode, expert_text
+from coevo_lib.arithmetic import evaluate
+from coevo_lib.calls import Call
+from coevo_lib.errors import UserError
+from coevo_lib.files import stable_seed
+from coevo_lib.task import Style, Task, View
+from coevo_lib.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class ScriptedExpert:
+    """A teacher by construction; its success is no evidence.
+
+    directness: share of episodes in which it batches calls and computes in its head.
+    persistence: share of episodes in which it continues somebody else's plan.
+    """
+
+    directness: float = 0.5
+    persistence: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self):
+        for field in ("directness", "persistence"):
+            if not 0 <= getattr(self, field) <= 1:
+                raise UserError(f"profile: {field}: {getattr(self, field)} is not between 0 and 1")
+
+    def style(self, episode: Episode) -> Style:
+        """This expert's way of working on an episode as it stands; fixed by seed and instance."""
+        key = episode.instance.key
+        foreign = bool(episode.turns) and episode.trajectory.author == "student"
+        if foreign and self._draw(key, "persistent") < self.persistence:
+            return Style(direct=False, persistent=True)
+        return Style(direct=self._draw(key, "direct") < self.directness, persistent=False)
+
+    def _draw(self, key: str, what: str) -> float:
+        return stable_seed(self.seed, key, what) % 10_000 / 10_000
+
+    def next(self, episode: Episode) -> tuple[Call, str] | None:
+        """The next call and why, or None where it knows no way on."""
+        return episode.task.expert(view_of(episode), self.style(episode))
+
+
+def view_of(episode: Episode) -> View:
+    """What an expert may know of a live episode."""
+    toolbox = episode.toolbox
+    composites = {(c.first, c.each): c.name for c in toolbox.composites.values() if c.name in toolbox.visible}
+    return View(episode.instance.goal, episode.trajectory.facts, frozenset(toolbox.visible), composites)
+
+
+def play_expert(expert: ScriptedExpert, episode: Episode) -> Trajectory:
+    """Lets the expert finish the episode from wherever it stands; stops when it knows no way on."""
+    own = not episode.turns
+    if own:
+        episode.trajectory.author = episode.trajectory.model = "expert"
+    while not episode.done:
+        step = expert.next(episode)
+        if step is None:
+            break
+        turn = episode.step(expert_text(step[0], episode.harness))
+        if turn.status != "ok":
+            break
+    return episode.trajectory
+
+
+def require_expert(task: Task) -> None:
+    """Refuses a task without a scripted expert where one is needed."""
+    if type(task).expert is Task.expert:
+        raise UserError(f"{task.file}: {type(task).__name__} has no scripted expert; write expert(self, view, style) in it")
+
+
+# ---- shared moves of tasks that list, read each, compute, submit
+
+
+def read_all(view: View, style: Style, first: Call, each: str) -> tuple[Call, str] | None:
+    """The next reading call until every item that `first` lists was read by `each`; None when done."""
+    items = view.answers(first.tool).get(first.args)
+    missing = None if items is None else [i for i in items if (i,) not in view.answers(each)]
+    if missing == []:
+        return None
+    composite = view.composites.get((first.tool, each))
+    begun = items is not None and style.persistent
+    singly = {first.tool, each} <= view.tools and (begun or not style.direct)
+    if composite and not singly:
+        return Call(composite, first.args), "One call reads them all."
+    if items is None:
+        return first, "First see which ones there are."
+    return Call(each, (missing[0],)), f"{missing[0]} is not read yet."
+
+
+def conclude(view: View, style: Style, expression: str, why: str) -> tuple[Call, str]:
+    """Computes and submits: by the calculator step by step, or in the head when direct."""
+    value = evaluate(expression)
+    if style.direct or "calc" not in view.tools or view.last("calc") == value:
+        return Call("submit", (value,)), f"{why} The result is {value:g}."
+    return Call("calc", (expression,)), f"{why} Now the sum."

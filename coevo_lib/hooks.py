@@ -1,0 +1,191 @@
+"""The hook catalogue: small rules that act on a student's turn, with typed parameters.
+
+Rule 1: a hook reads only the trajectory. It may restate what was observed, list what was observed
+and not yet used, or refuse a call with a reason; it never fills in an argument or spells out a call.
+Each hook is one class with up to four acts: `repair`, `refuse`, `note`, `heat`. Hooks that speak of
+lists take the pair of tools concerned (`first` lists the items, `each` takes one): the search learns
+such pairs from traces.
+"""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from coevo_lib.arithmetic import numbers_in
+from coevo_lib.calls import Call
+from coevo_lib.trajectory import OK, REFUSED, Turn
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a hook may read: the task's text, the turns so far, and the visible tools' argument names."""
+
+    prompt: str
+    turns: list[Turn]
+    signatures: dict[str, tuple[str, ...]]
+
+    def facts(self):
+        return [fact for turn in self.turns for fact in turn.facts]
+
+    def items(self, first: str) -> list[str]:
+        """What `first` listed last."""
+        lists = [f.value for f in self.facts() if f.call.tool == first and isinstance(f.value, list)]
+        return [str(item) for item in lists[-1]] if lists else []
+
+    def unread(self, first: str, each: str) -> list[str]:
+        """Items that `first` listed last and that no call of `each` has used since."""
+        facts, items = self.facts(), self.items(first)
+        starts = [i for i, f in enumerate(facts) if f.call.tool == first and isinstance(f.value, list) and list(map(str, f.value)) == items]
+        used = {str(arg) for f in facts[starts[0]:] if f.call.tool == each for arg in f.call.args} if starts else set()
+        return [item for item in items if item not in used]
+
+    def text(self) -> str:
+        return "\n".join([self.prompt, *(turn.observation for turn in self.turns)])
+
+    def tool(self, name: str) -> str:
+        """A tool with the kinds of its arguments: `hours(name)`."""
+        return f"{name}({', '.join(self.signatures.get(name, ('item',)))})"
+
+
+class Rule(BaseModel):
+    """Base of all hooks: does nothing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def repair(self, text: str, past: Past) -> str:
+        """The model's text with its form mended, or as it is."""
+        return text
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        """Why this call is refused, or None."""
+        return None
+
+    def note(self, past: Past) -> str | None:
+        """A line shown after the newest observation, or None."""
+        return None
+
+    def heat(self, past: Past) -> float | None:
+        """The sampling temperature of the next turn, or None."""
+        return None
+
+
+Pair = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
+
+
+class ArgumentRepair(Rule):
+    """Mends form only: keeps the first line that looks like a call, adds a missing bracket or quote."""
+
+    hook: Literal["argument_repair"]
+
+    def repair(self, text: str, past: Past) -> str:
+        lines = [line.strip().strip("`") for line in text.splitlines()]
+        line = next((line for line in lines if line.split("(")[0] in past.signatures), None)
+        if line is None or "(" not in line:
+            return text
+        if line.count('"') % 2:
+            line = line.rstrip(")") + '"'
+        return line + ")" * (line.count("(") - line.count(")"))
+
+
+class GroundingGuard(Rule):
+    """Refuses an argument, or a number in it, that stands nowhere in the task or the observations."""
+
+    hook: Literal["grounding_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=12)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        if call.tool not in self.tools:
+            return None
+        text = past.text()
+        seen = set(numbers_in(text))
+        for arg in call.args:
+            numbers = numbers_in(str(arg))
+            strange = [f"{n:g}" for n in numbers if n not in seen] if numbers else [] if str(arg) in text else [str(arg)]
+            if strange:
+                return f"{', '.join(strange)} was never shown"
+        return None
+
+
+class FinishGuard(Rule):
+    """Refuses `tools` while items that `first` listed are unread by `each`."""
+
+    hook: Literal["finish_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    first: Pair
+    each: Pair
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        if call.tool not in self.tools:
+            return None
+        if not past.items(self.first):
+            return f"nothing is listed yet, see {past.tool(self.first)}"
+        missing = past.unread(self.first, self.each)
+        return f"{past.tool(self.each)} is still missing for {', '.join(missing)}" if missing else None
+
+
+class OrderGuard(Rule):
+    """Refuses `tools` until `before` has been answered once."""
+
+    hook: Literal["order_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    before: Pair
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        done = any(fact.call.tool == self.before for fact in past.facts())
+        return None if done or call.tool not in self.tools else f"{past.tool(self.before)} comes first"
+
+
+class LoopBreaker(Rule):
+    """Refuses a call that was already answered, and samples the next turn at `temperature`."""
+
+    hook: Literal["loop_breaker"]
+    temperature: float = Field(0.0, ge=0.0, le=1.5)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        return "this was already answered above" if any(t.call == call and t.status == OK for t in past.turns) else None
+
+    def heat(self, past: Past) -> float | None:
+        return self.temperature or None if past.turns and past.turns[-1].status == REFUSED else None
+
+
+class Ledger(Rule):
+    """After each observation of `each`, restates what is known of every item so far."""
+
+    hook: Literal["ledger"]
+    each: Pair
+
+    def note(self, past: Past) -> str | None:
+        known = {f.call.args[0]: f.value for f in past.facts() if f.call.tool == self.each and f.call.args}
+        return "known so far: " + "; ".join(f"{item} {value}" for item, value in known.items()) if known else None
+
+
+class UnreadList(Rule):
+    """After each observation, lists the items of `first` not yet used by `each`."""
+
+    hook: Literal["unread_list"]
+    first: Pair
+    each: Pair
+
+    def note(self, past: Past) -> str | None:
+        if not past.items(self.first):
+            return None
+        missing = past.unread(self.first, self.each)
+        return f"open: {', '.join(missing)}" if missing else "nothing is open"
+
+
+class Reminder(Rule):
+    """Repeats the task's text after every `every` turns."""
+
+    hook: Literal["reminder"]
+    every: int = Field(3, ge=1, le=20)
+
+    def note(self, past: Past) -> str | None:
+        return f"the task: {past.prompt}" if past.turns and len(past.turns) % self.every == 0 else None
+
+
+CATALOGUE = (ArgumentRepair, GroundingGuard, FinishGuard, OrderGuard, LoopBreaker, Ledger, UnreadList, Reminder)
+Hook = Annotated[
+    ArgumentRepair | GroundingGuard | FinishGuard | OrderGuard | LoopBreaker | Ledger | UnreadList | Reminder,
+    Field(discriminator="hook"),
+]

@@ -1,0 +1,85 @@
+"""Failure localisation: the first turn of a failed trajectory that went wrong, and its class.
+
+By expert replay: the world is replayed turn by turn, and after each turn the scripted expert, continuing
+the student's plan, counts the calls still needed. The failing turn is the one after the last turn that
+brought the end nearer. So a detour that is made good is not blamed, a skipped step is blamed where it
+was skipped, and an endless loop where it began. The chat-model localiser is a later seam.
+"""
+
+from dataclasses import dataclass
+
+from coevo_lib.agent import Episode, replay
+from coevo_lib.arithmetic import numbers_in
+from coevo_lib.expert import ScriptedExpert, expert_text
+from coevo_lib.harness import Harness
+from coevo_lib.task import Instance, Task
+from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
+
+CLASSES = ("tool_use", "instruction_following", "knowledge", "long_context", "planning", "other")
+CONTINUES = ScriptedExpert(directness=0.0, persistence=1.0)
+LOST = 10_000  # calls still needed where no way leads to success
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Where and how a trajectory failed. `turn` is None when no single turn can be blamed."""
+
+    instance: str
+    turn: int | None
+    failure_class: str
+    evidence: str
+    method: str = "expert_replay"
+    confidence: float = 1.0
+
+
+def localize(task: Task, instance: Instance, harness: Harness, trajectory: Trajectory) -> Failure:
+    """The failing turn of a failed trajectory and its class (one of CLASSES, the paper's six)."""
+    texts = [turn.text for turn in trajectory.turns]
+    left = [calls_left(task, instance, harness, texts[:n]) for n in range(len(texts) + 1)]
+    nearer = [n for n in range(len(texts)) if left[n + 1] < min(left[: n + 1])]
+    turn = nearer[-1] + 1 if nearer else 0
+    if turn >= len(texts):
+        return Failure(instance.key, None, "other", f"ran out of turns with {left[-1]} calls to go")
+    kind, evidence = classify(trajectory, turn, left[turn])
+    return Failure(instance.key, turn, kind, evidence)
+
+
+def calls_left(task: Task, instance: Instance, harness: Harness, texts: list[str]) -> int:
+    """How many calls the expert, continuing this plan, still needs for success; LOST where there is no way."""
+    episode = replay(task, instance, harness, texts, max_turns=len(texts) + 60)
+    if episode.world.finished:
+        return 0 if episode.trajectory.success else LOST
+    for needed in range(1, 60):
+        step = CONTINUES.next(episode)
+        if step is None or episode.step(expert_text(step[0], harness)).status != OK:
+            return LOST
+        if episode.world.finished:
+            return needed if episode.trajectory.success else LOST
+    return LOST
+
+
+def classify(trajectory: Trajectory, index: int, left: int) -> tuple[str, str]:
+    """(class, evidence) of a failing turn; `left` calls were needed before it.
+
+    malformed: instruction following. Tool error: tool use. Refused, repeated, or before its time: planning.
+    All was read and the numbers are right but the sum is not: knowledge. Numbers miscopied: long context.
+    """
+    turn = trajectory.turns[index]
+    earlier = trajectory.turns[:index]
+    if turn.status == MALFORMED:
+        return "instruction_following", f"no readable call: {turn.text[:80]!r}"
+    if turn.status == ERROR:
+        return "tool_use", turn.observation
+    if turn.status == REFUSED:
+        return "planning", turn.observation
+    if any(turn.call == other.call and other.status == OK for other in earlier):
+        return "planning", f"repeats {turn.text.strip()}"
+    if left > 2:
+        return "planning", f"{turn.call.tool} while {left} calls are still needed"
+    seen = set(numbers_in("\n".join([trajectory.prompt, *(t.observation for t in earlier)])))
+    strange = [f"{n:g}" for arg in turn.call.args for n in numbers_in(str(arg)) if n not in seen]
+    if left == 2 and not any(isinstance(arg, str) for arg in turn.call.args):
+        return "planning", "submits without working it out"
+    if strange:
+        return "long_context", f"{', '.join(strange)} stands nowhere above"
+    return "knowledge", "all was read, but what is computed from it is wrong"

@@ -1,0 +1,126 @@
+"""Stages 02 to 06: one function a stage, each filling one unit's folder (06: all units of one model).
+
+A unit is resumed by doing it again: the reply cache answers what was already played, training goes on from
+its newest checkpoint.
+"""
+
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+
+from coevo_lib.agent import Episode
+from coevo_lib.arms import Quota, arm_rows
+from coevo_lib.correction import Correction, continue_student, correct, to_json
+from coevo_lib.engines.base import Engine
+from coevo_lib.files import sha256_json, write_jsonl
+from coevo_lib.harness import Harness
+from coevo_lib.localization import Failure, localize
+from coevo_lib.models import default_cache_dir
+from coevo_lib.rollouts import expert_episodes, roll_out, student_jobs
+from coevo_lib.stage import Stage
+from coevo_lib.stages import Unit
+from coevo_lib.study import evolved_harness, expert, instances, material, read_trajectories, student_of_round
+from coevo_lib.task import load_task
+from coevo_lib.training import Recipe, train_adapter
+
+
+def rollout_row(episode: Episode, harness_name: str, **fields) -> dict:
+    """A line of rollouts.jsonl: the trajectory, which harness it was, and the messages as they were shown."""
+    trajectory = episode.trajectory
+    key = f"{trajectory.instance}/{harness_name}/{trajectory.author}/{trajectory.sample}"
+    return {"key": key, "harness_name": harness_name, **fields, **trajectory.to_json(), "messages": episode.messages()}
+
+
+def roll_out_train(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
+    """02: the student and the expert on `train`, under h0 and h*."""
+    task = load_task(unit.task)
+    train, turns = instances(stage, task, "train"), stage.parameters["max_turns"]
+    harnesses = {"h0": Harness(), "hstar": evolved_harness(stage, unit, task)}
+    jobs = [job for harness in harnesses.values() for job in student_jobs(task, train, harness, turns)]
+    played = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), f"{unit.label} student"))
+    rows = [rollout_row(e, name) for e, name in zip(played, [name for name in harnesses for _ in train])]
+    for name, harness in harnesses.items():
+        rows += [rollout_row(e, name) for e in expert_episodes(expert(stage), task, train, harness, turns)]
+    with stage.writing(unit) as out:
+        write_jsonl(out / "rollouts.jsonl", rows)
+    return rows
+
+
+def localize_failures(stage: Stage, unit: Unit) -> list[Failure]:
+    """03: the failing turn and its class, for every failed student rollout under h*."""
+    task = load_task(unit.task)
+    harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
+    failures = [localize(task, train[t.instance], harness, t) for t in failed_rollouts(stage, unit).values()]
+    with stage.writing(unit) as out:
+        write_jsonl(out / "failures.jsonl", [{"key": f"{f.instance}/hstar", **asdict(f)} for f in failures])
+    return failures
+
+
+def failed_rollouts(stage: Stage, unit: Unit) -> dict:
+    """Instance -> the student's failed trajectory under h*; infrastructure faults are not failures."""
+    [source] = stage.input(unit, "02_rollouts")
+    wanted = read_trajectories(
+        source.dir / "rollouts.jsonl", lambda row: row["author"] == "student" and row["harness_name"] == "hstar" and row["status"] != "fault"
+    )
+    return {t.instance: t for t in wanted if not t.success}
+
+
+def correct_failures(stage: Stage, unit: Unit, failures: list[Failure], engine: Engine) -> list[dict]:
+    """04: one rewritten turn a failure, re-executed, and continued by the student."""
+    task = load_task(unit.task)
+    harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
+    failed = failed_rollouts(stage, unit)
+    made = [correct(expert(stage), task, train[f.instance], harness, failed[f.instance], f) for f in failures]
+    kept: list[tuple[Correction, dict]] = [pair for pair in made if pair]
+    turns = stage.parameters["max_turns"]
+    succeeded = continue_student(engine, task, harness, [c for c, _ in kept], failed, train, turns)
+    rows = [{**to_json(c, row), "student_succeeds": ok} for (c, row), ok in zip(kept, succeeded)]
+    with stage.writing(unit) as out:
+        write_jsonl(out / "corrections.jsonl", rows)
+    return rows
+
+
+def rows_of(stage: Stage, unit: Unit) -> list[dict]:
+    """The training rows of a training unit."""
+    materials = [material(stage, unit, name) for name in unit.task_sources]
+    quota = Quota(stage.parameters["train_rows"], stage.parameters["own_rows"])
+    return arm_rows(unit.arm, expert(stage), materials, quota, unit.key["seed"])
+
+
+def recipe(stage: Stage, unit: Unit) -> Recipe:
+    """The LoRA settings of a training unit."""
+    names = ("rank", "alpha", "learning_rate", "epochs", "batch")
+    return Recipe(**{name: stage.parameters[name] for name in names}, seed=unit.key["seed"])
+
+
+def train_arm(stage: Stage, unit: Unit, rows: list[dict]) -> dict:
+    """05: one adapter. Checkpoints live in the cache under the rows' content, so a stale one is never resumed."""
+    settings = recipe(stage, unit)
+    base = student_of_round(stage, unit)
+    work = Path(default_cache_dir()) / "checkpoints" / sha256_json([rows, asdict(settings), base.name])[:16]
+    with stage.writing(unit) as out:
+        write_jsonl(out / "rows.jsonl", rows)
+        result = train_adapter(base, rows, out, settings, work)
+    shutil.rmtree(work, ignore_errors=True)
+    return {"arm": unit.key["arm"], "seed": unit.key["seed"], "rows": len(rows), **result}
+
+
+def evaluate(stage: Stage, units: list[Unit], engine: Engine) -> dict[str, float]:
+    """06: plays all units of one model on `test`, together; a scripted arm is played by the expert."""
+    turns, plans, jobs = stage.parameters["max_turns"], [], []
+    for unit in units:
+        task = load_task(unit.task)
+        harness = evolved_harness(stage, unit, task) if unit.arm["harness"] == "hstar" else Harness()
+        test = instances(stage, task, "test")
+        scripted = expert_episodes(expert(stage), task, test, harness, turns) if unit.arm["rows"] == "scripted" else None
+        plans.append((unit, scripted, len(test)))
+        jobs += [] if scripted else student_jobs(task, test, harness, turns)
+    played = iter(roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), units[0].key["arm"])))
+    success = {}
+    for unit, scripted, n in plans:
+        episodes = scripted or [next(played) for _ in range(n)]
+        fields = {"arm": unit.key["arm"], "seed": unit.key["seed"]}
+        with stage.writing(unit) as out:
+            write_jsonl(out / "rollouts.jsonl", [rollout_row(e, unit.arm["harness"], **fields) for e in episodes])
+        success[unit.label] = sum(e.trajectory.success for e in episodes) / n
+    return success

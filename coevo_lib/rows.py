@@ -1,0 +1,31 @@
+"""Training rows: chat messages with an explicit mask, made from played episodes.
+
+A row is {messages, mask, source}: `mask[i]` says whether message i carries loss (rule 8). Which rows an
+arm gets is `arms`; how a row becomes tokens is `training`.
+"""
+
+from coevo_lib.agent import Episode, chat
+from coevo_lib.trajectory import Trajectory
+
+
+def whole_rows(episode: Episode) -> list[dict]:
+    """Every assistant turn carries loss: imitation and own successes.
+
+    One row an episode; one row a turn where the harness trims the context, since then no single chat
+    shows what the student sees in each turn.
+    """
+    if episode.harness.context.keep:
+        return [turn_row(episode, index, turn.text) for index, turn in enumerate(episode.turns)]
+    messages = episode.messages()[:-1]
+    return [_row(messages, [m["role"] == "assistant" for m in messages], episode.trajectory)]
+
+
+def turn_row(episode: Episode, index: int, text: str) -> dict:
+    """Only the turn at `index`, rewritten as `text`, carries loss; the turns before it are context."""
+    messages = chat(episode.system, episode.instance.prompt, episode.turns[:index], episode.harness.context.keep)
+    messages.append({"role": "assistant", "content": text})
+    return _row(messages, [False] * (len(messages) - 1) + [True], episode.trajectory)
+
+
+def _row(messages: list[dict], mask: list[bool], source: Trajectory) -> dict:
+    return {"messages": messages, "mask": mask, "source": source.instance}

@@ -1,0 +1,208 @@
+"""HTML for notebooks: a trajectory, a training row with its mask, a diff, a harness, a table.
+
+Everything that a model or a task wrote is escaped. The style is inline and takes its colours from the text around it,
+so that it reads in light and dark JupyterLab and in an exported page. What is shown is decided by the caller.
+"""
+
+import html
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from coevo_lib.calls import Call, render_call
+from coevo_lib.harness import Harness
+from coevo_lib.localization import Failure
+from coevo_lib.trajectory import Trajectory, Turn
+
+# Tints mix with any background; full colours are used for lines only, never for text.
+GREEN, RED, AMBER, PINK, BLUE, GREY = "46,139,87", "214,96,36", "200,150,0", "190,60,120", "70,120,200", "128,128,128"
+TINTS = {"ok": GREEN, "error": RED, "refused": AMBER, "malformed": PINK, "event": BLUE}
+STYLE = """<style>
+.coevo{font-size:13px;line-height:1.45;margin:6px 0 12px;max-width:64em}
+.coevo code,.coevo pre{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:12px;color:inherit;background:none}
+.coevo pre{white-space:pre-wrap;overflow-wrap:anywhere;margin:0;padding:0}
+.coevo .turn{display:grid;grid-template-columns:2.4em minmax(0,1fr) minmax(0,1fr);gap:0 12px;padding:5px 8px;
+border-left:4px solid;border-top:1px solid rgba(128,128,128,.25)}
+.coevo .small{font-size:11px;opacity:.75}.coevo .num{opacity:.6;text-align:right}
+.coevo .tag{display:inline-block;font-size:11px;border-radius:3px;padding:0 5px;margin:2px 4px 0 0}
+.coevo .box{padding:5px 8px;margin:3px 0;border-left:4px solid}
+.coevo .wide{grid-column:2 / span 2}
+.coevo table{border-collapse:collapse;margin:4px 0}
+.coevo th,.coevo td{padding:2px 9px;text-align:right;border-bottom:1px solid rgba(128,128,128,.25)}
+.coevo th:first-child,.coevo td:first-child,.coevo td.text,.coevo th.text{text-align:left}
+</style>"""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A piece of HTML that a notebook renders; it does not need IPython."""
+
+    html: str
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def __repr__(self) -> str:
+        return f"<HTML, {len(self.html)} characters>"
+
+
+def show_trajectory(
+    trajectory: Trajectory, *, failing_turn: int | None = None, failure: Failure | None = None,
+    correction: str | Call | None = None, title: str = "",
+) -> Shown:  # fmt: skip
+    """One played instance, turn by turn: the model's text on the left, the observation on the right.
+
+    failing_turn: index from 0 of the turn to mark; a `failure` brings its own, with class and evidence.
+    correction: what was written instead of the failing turn, shown under it.
+    """
+    if failing_turn is None and failure is not None:
+        failing_turn = failure.turn
+    parts = [_head(trajectory, title)]
+    if failure is not None:
+        where = "no single turn" if failure.turn is None else f"turn {failure.turn + 1}"
+        why = f"{where} ({failure.method}): {failure.evidence}"
+        parts.append(_box(f"<b>{_escape(failure.failure_class)}</b>, {_escape(why)}", "error"))
+    parts.append(_part("task", trajectory.prompt))
+    for index, turn in enumerate(trajectory.turns):
+        failing = index == failing_turn
+        parts.append(_turn(turn, index, failing, correction if failing else None))
+    return _wrap(*parts)
+
+
+def show_masked_row(row: dict) -> Shown:
+    """A training row {messages, mask}: messages that carry loss stand out, the others are context."""
+    parts = [f'<div class="small">{sum(row["mask"])} of {len(row["mask"])} messages carry loss</div>']
+    for message, trained in zip(row["messages"], row["mask"]):
+        label = message["role"] + (" · trained" if trained else "")
+        parts.append(_part(label, message["content"], "ok" if trained else "", 0.18 if trained else 0.04))
+    return _wrap(*parts)
+
+
+def show_tokens(pieces: Iterable[tuple[str, bool]]) -> Shown:
+    """Tokens as (text, carries loss) in order; trained ones are tinted, each with its own edge."""
+    pieces = list(pieces)
+    style = {True: f"{_tint('ok', 0.25)};border-left:1px solid rgba({GREEN},.6)", False: "opacity:.7"}
+    spans = "".join(f'<span style="{style[bool(trained)]}">{_escape(text)}</span>' for text, trained in pieces)
+    count = sum(trained for _, trained in pieces)
+    return _wrap(f'<div class="small">{count} of {len(pieces)} tokens carry loss</div>', f"<pre>{spans}</pre>")
+
+
+def show_diff(unified_diff_text: str) -> Shown:
+    """A unified diff with added and removed lines tinted."""
+    if not unified_diff_text.strip():
+        return _wrap('<div class="small">no difference</div>')
+    return _wrap(f"<pre>{''.join(_diff_line(line) for line in unified_diff_text.splitlines())}</pre>")
+
+
+def show_harness(harness: Harness) -> Shown:
+    """A harness in short: its id, the elements that differ from the unevolved one, and what they say."""
+    parts = [f"<b>harness {harness.id}</b> <span class='small'>{len(harness.elements())} evolved elements</span>"]
+    parts.append("<div>" + "".join(_tag(name, "event") for name in harness.elements()) + "</div>")
+    parts += [_part(name, text) for name, text in [("system", harness.system.text), *_details(harness)]]
+    return _wrap(*parts)
+
+
+def show_table(frame, caption: str = "", decimals: int = 3) -> Shown:
+    """A pandas DataFrame with its floats rounded and, as a caption, what its columns mean."""
+    kinds = ["" if kind.kind in "iufb" else ' class="text"' for kind in frame.dtypes]
+    head = "".join(f"<th{kind}>{_escape(name)}</th>" for name, kind in zip(frame.columns, kinds))
+    rows = ""
+    for values in frame.itertuples(index=False, name=None):
+        cells = (f"<td{kind}>{_escape(_cell(value, decimals))}</td>" for value, kind in zip(values, kinds))
+        rows += f"<tr>{''.join(cells)}</tr>"
+    text = f'<div class="small">{_escape(caption)}</div>' if caption else ""
+    return _wrap(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", text)
+
+
+# ---- pieces
+
+
+def _wrap(*parts: str) -> Shown:
+    return Shown(f'{STYLE}<div class="coevo">{"".join(parts)}</div>')
+
+
+def _escape(text) -> str:
+    # Control characters that no page may hold would be dropped or break an export; shown as what they are.
+    return html.escape(re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", lambda found: f"\\x{ord(found[0]):02x}", str(text)))
+
+
+def _tint(name: str, strength: float) -> str:
+    return f"background:rgba({TINTS.get(name, GREY)},{strength})"
+
+
+def _tag(text: str, name: str) -> str:
+    return f'<span class="tag" style="{_tint(name, 0.22)}">{_escape(text)}</span>'
+
+
+def _box(inner: str, name: str = "", strength: float = 0.08) -> str:
+    style = f"border-color:rgb({TINTS.get(name, GREY)});{_tint(name, strength)}"
+    return f'<div class="box" style="{style}">{inner}</div>'
+
+
+def _part(label: str, text: str, name: str = "", strength: float = 0.06) -> str:
+    return _box(f'<span class="small">{_escape(label)}</span><pre>{_escape(text)}</pre>', name, strength)
+
+
+def _head(trajectory: Trajectory, title: str) -> str:
+    verdict, colour = ("success", "ok") if trajectory.success else ("failure", "error")
+    said = trajectory.feedback
+    if trajectory.status == "fault":
+        verdict, colour, said = "fault, no score", "", trajectory.error
+    facts = [trajectory.instance, trajectory.status, f"{len(trajectory.turns)} turns", trajectory.author]
+    line = f"<b>{_escape(title or trajectory.instance)}</b> {_tag(verdict, colour)}"
+    line += f'<span class="small">{_escape(" · ".join([*facts, f"harness {trajectory.harness}"]))}</span>'
+    return f"<div>{line}</div><div>{_escape(said)}</div>"
+
+
+def _turn(turn: Turn, index: int, failing: bool, correction: str | Call | None) -> str:
+    tags = "".join(_tag(f"{event.element} {event.action}", "event") + _words(event.text) for event in turn.events)
+    status = "" if turn.status == "ok" else _tag(turn.status, turn.status)
+    mark = _tag("failing turn", "error") if failing else ""
+    cells = f'<div class="num">{index + 1}</div><div>{mark}<pre>{_escape(turn.text)}</pre></div>'
+    cells += f"<div>{status}<pre>{_escape(turn.observation)}</pre>{tags}</div>"
+    if correction is not None:
+        text = render_call(correction) if isinstance(correction, Call) else correction
+        cells += f'<div class="wide">{_part("corrected turn", text, "ok", 0.15)}</div>'
+    name = "error" if failing else turn.status
+    style = f"border-left-color:rgb({TINTS.get(name, GREY)});{_tint(name, 0.14 if failing else 0.03)}"
+    return f'<div class="turn" style="{style}">{cells}</div>'
+
+
+def _words(text: str) -> str:
+    return f'<span class="small">{_escape(text)}</span> ' if text else ""
+
+
+def _diff_line(line: str) -> str:
+    if line.startswith(("+++", "---", "@@")):
+        return f'<span style="opacity:.6">{_escape(line)}</span>\n'
+    name = {"+": "ok", "-": "error"}.get(line[:1])
+    return f'<span style="{_tint(name, 0.2)}">{_escape(line)}</span>\n' if name else f"{_escape(line)}\n"
+
+
+def _details(harness: Harness) -> Iterable[tuple[str, str]]:
+    if harness.system.recipe:
+        yield "recipe", "\n".join(f"{i}. {line}" for i, line in enumerate(harness.system.recipe, 1))
+    tools = [f"{c.name}: {c.first}, then {c.each} on every item; {c.doc}" for c in harness.tools.composite]
+    tools += [f"{name}: {text}" for name, text in harness.tools.docs.items()]
+    tools += [f"hidden: {', '.join(harness.tools.hide)}"] if harness.tools.hide else []
+    if tools:
+        yield "tools", "\n".join(tools)
+    for number, demo in enumerate(harness.demos.item, 1):
+        yield f"demonstration {number}", "\n".join([demo.prompt, *demo.calls])
+    if harness.hooks.use:
+        yield "hooks", "\n".join(_hook_line(hook.model_dump()) for hook in harness.hooks.use)
+    if harness.context.keep or harness.format.call != "python":
+        yield "context and format", f"keep {harness.context.keep or 'all'} observations; calls as {harness.format.call}"
+
+
+def _hook_line(settings: dict) -> str:
+    name = settings.pop("hook")
+    return f"{name}: {', '.join(f'{key} = {value}' for key, value in settings.items())}" if settings else name
+
+
+def _cell(value, decimals: int) -> str:
+    from pandas import isna
+
+    if isna(value):
+        return ""
+    return f"{value:.{decimals}f}" if isinstance(value, float) else str(value)

@@ -1,0 +1,263 @@
+"""The tables of the study, each built from the rows that the stages wrote, as a DataFrame with fixed columns.
+
+An evaluation row is `Trajectory.to_json()` with `arm` and `seed`. Faults are no scores (rule 9): they are counted and
+otherwise left out. Successes are fractions from 0 to 1. Reading files and drawing are done elsewhere.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from coevo_lib import paper
+from coevo_lib.errors import UserError
+from coevo_lib.files import write_text_atomic
+from coevo_lib.harness import Harness
+from coevo_lib.localization import CLASSES
+from coevo_lib.measures import ALL, by_task, generated, instance_means, mean, ratio, scored, scripted, success
+from coevo_lib.stats import paired_difference
+
+ACTING = ("hooks:", "tools.composite:")  # these elements act in single turns; the others stand in every prompt
+# The primary contrast first.
+CONTRASTS = [
+    (f"{a} - {b}", a, b)
+    for a, b in (
+        ("corr_hstar", "imit_hstar"), ("imit_hstar", "student_hstar"), ("corr_hstar", "student_hstar"),
+        ("imit_h0", "student_h0"), ("student_hstar", "student_h0"),
+        ("imit_hstar", "imit_stepwise_hstar"), ("corr_hstar", "corr_direct_hstar"),
+        ("corr_hstar", "random_turn_hstar"), ("corr_hstar", "imit_matched_hstar"),
+        ("corr_hstar", "own_hstar"), ("corr_hstar", "oec_hstar"), ("student_hstar", "best_of_n_h0"),
+    )
+]  # fmt: skip
+COLUMNS = {
+    "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note",
+    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference",
+    "table2_elements": "arm task element rollouts invoked rate",
+    "table3_failures": "arm class failures share_of_failures rate_of_rollouts",
+    "table4_edits": "task kind element gain_select kept",
+    "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
+    "localization_scores": "method task class n exact within_one",
+    "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
+}
+
+
+def table1_success(rows: Sequence[dict], arms: Sequence[dict]) -> pd.DataFrame:
+    """Success by arm and task, and over all tasks; arms in the order given, those without rows left out.
+
+    The interval is Wilson's for one trial an instance, else clustered by instance. faults: episodes without a score.
+    note: `by construction` for a scripted expert, whose success is no evidence.
+    """
+    found = []
+    for arm in arms:
+        mine = [row for row in rows if row["arm"] == arm["name"]]
+        note = "by construction" if scripted(mine, arm) else ""
+        found += [{"arm": arm["name"], "task": task, **success(part), "note": note} for task, part in by_task(mine)]
+    return _frame("table1_success", found)
+
+
+def table1_contrasts(
+    rows: Sequence[dict], contrasts: Iterable[tuple[str, str, str]] = CONTRASTS, arms: Iterable[dict] = ()
+) -> pd.DataFrame:
+    """Paired differences a - b of (name, a, b), by task and over all tasks.
+
+    A contrast with an arm that was not evaluated has one row, with n_pairs = 0. paper_difference: the paper's, as a
+    fraction, empty where it has none; for task = all it is over the paper's seven tasks. Raises UserError for a
+    scripted expert.
+    """
+    known = {arm["name"]: arm for arm in arms}
+    found = []
+    for name, a, b in contrasts:
+        for arm in (a, b):
+            if scripted([row for row in rows if row["arm"] == arm], known.get(arm, {})):
+                raise UserError(
+                    f"contrasts: {name} holds {arm}, which a scripted expert plays: its success is by construction; "
+                    "take it out"
+                )
+        found += _contrast_rows(name, a, b, instance_means(rows, a), instance_means(rows, b))
+    return _frame("table1_contrasts", found)
+
+
+def table2_elements(rows: Iterable[dict], elements: dict[str, Sequence[str]]) -> pd.DataFrame:
+    """How many rollouts each harness element acted in at least once.
+
+    elements: task -> the names of h*'s elements, listed for every arm that played under an evolved harness, so that
+    what never acted shows 0. `invoked` and `rate` are empty for elements that stand in every prompt (wording, recipe,
+    demonstrations, context, format): they leave no events and cannot be counted.
+    """
+    groups = defaultdict(list)
+    for row in scored(rows):
+        groups[row["arm"], row["task"]].append(row)
+    found = []
+    for (arm, task), played in groups.items():
+        acted = [{event["element"] for turn in row["turns"] for event in turn["events"]} for row in played]
+        evolved = any(row["harness"] != Harness().id for row in played)
+        names = list(elements.get(task, [])) if evolved else []
+        for name in dict.fromkeys([*names, *sorted(set().union(*acted))]):
+            count = sum(name in seen for seen in acted)
+            countable = count > 0 or name.startswith(ACTING)
+            shown = {"invoked": count, "rate": count / len(played)} if countable else {}
+            found.append({"arm": arm, "task": task, "element": name, "rollouts": len(played), **shown})
+    return _frame("table2_elements", found).astype({"invoked": "Int64", "rate": float})
+
+
+def table3_failures(failures: Iterable[dict], rollouts: dict[str, int]) -> pd.DataFrame:
+    """Failed rollouts by class. `failures`: rows {arm, failure_class}; `rollouts`: arm -> rollouts with a score.
+
+    share_of_failures is what the paper's Table 3 gives; rate_of_rollouts can be compared between arms.
+    """
+    counts = defaultdict(int)
+    for row in failures:
+        counts[row["arm"], row["failure_class"]] += 1
+    found = []
+    for arm in dict.fromkeys([*rollouts, *(arm for arm, _ in counts)]):
+        total = sum(n for (name, _), n in counts.items() if name == arm)
+        for kind in CLASSES:
+            n = counts[arm, kind]
+            rates = {"share_of_failures": ratio(n, total), "rate_of_rollouts": ratio(n, rollouts.get(arm, 0))}
+            found.append({"arm": arm, "class": kind, "failures": n, **rates})
+    return _frame("table3_failures", found)
+
+
+def table4_edits(lineage: Sequence[dict], hstar: dict[str, str] | None = None) -> pd.DataFrame:
+    """Every proposed edit. `lineage`: the searches' rows with task and seed; `hstar`: task -> id of the chosen harness.
+
+    Without `hstar` it is the harness with the most successes on `select`, ties to the earlier one. gain_select: its
+    success on `select` less its parent's, empty for a proposal that was dropped before. kept: the edit was accepted
+    on the way to h*, and its element is still in it.
+    """
+    found = []
+    for task in dict.fromkeys(row["task"] for row in lineage):
+        mine = [row for row in lineage if row["task"] == task]
+        chosen = (hstar or {}).get(task) or _best(mine)
+        for seed in dict.fromkeys(row["seed"] for row in mine):
+            search = [row for row in mine if row["seed"] == seed]
+            found += [_edit_row(row, search, chosen) for row in search if row["kind"] != "seed"]
+    return _frame("table4_edits", found)
+
+
+def tasks_table(tasks: Iterable, rows: Sequence[dict]) -> pd.DataFrame:
+    """The tasks (loaded `Task` objects) and how hard they are.
+
+    mean_turns and tokens (generated, per episode) are those of the student under h*, else under h0. expert_success is
+    the expert's under h*, else under h0; by construction for a scripted one.
+    """
+    found = []
+    for task in tasks:
+        mine = [row for row in rows if row["task"] == task.name]
+        student = scored(_first_of(mine, "student_hstar", "student_h0"))
+        expert = _first_of(mine, "expert_hstar", "expert_h0")
+        found.append({
+            "task": task.name, "tools": len(task.world.tools()), "templates": len(task.templates),
+            "expert_success": success(expert)["success"],
+            "student_h0": success(_first_of(mine, "student_h0"))["success"],
+            "student_hstar": success(_first_of(mine, "student_hstar"))["success"],
+            "mean_turns": mean(len(row["turns"]) for row in student),
+            "tokens": mean(generated(row) for row in student),
+        })  # fmt: skip
+    return _frame("tasks", found)
+
+
+def localization_scores(judged: Iterable[dict] = ()) -> pd.DataFrame:
+    """How often a method names the planted failing turn, exactly and within one turn; by task and true class.
+
+    judged: rows {method, task, class, planted, found}, turns counted from 0, `found` None where none was named.
+    Without planted failures the table is empty.
+    """
+    groups = defaultdict(list)
+    for row in judged:
+        away = abs(row["found"] - row["planted"]) if row["found"] is not None else None
+        for kind in (row["class"], ALL):
+            groups[row["method"], row["task"], kind].append(away)
+    found = [
+        {"method": method, "task": task, "class": kind, "n": len(away), "exact": mean(a == 0 for a in away),
+         "within_one": mean(a is not None and a <= 1 for a in away)}
+        for (method, task, kind), away in groups.items()
+    ]  # fmt: skip
+    return _frame("localization_scores", found)
+
+
+def costs_table(entries: Iterable[dict]) -> pd.DataFrame:
+    """What the stages spent: entries with `stage` and any of the columns, summed by stage, task and arm."""
+    names = COLUMNS["costs"].split()
+    sums: dict[tuple, dict] = {}
+    for entry in entries:
+        key = tuple(entry.get(name) or "" for name in names[:3])
+        total = sums.setdefault(key, dict.fromkeys(names[3:], 0))
+        for name in names[3:]:
+            total[name] += entry.get(name) or 0
+    found = [{**dict(zip(names, key)), **total} for key, total in sums.items()]
+    return _frame("costs", sorted(found, key=lambda row: row["stage"]))
+
+
+def write_table(frame: pd.DataFrame, folder: str | Path, name: str) -> tuple[Path, Path]:
+    """Write <name>.csv (6 decimals) and <name>.md (3 decimals) and return both paths."""
+    text = frame.to_csv(index=False, float_format="%.6f", lineterminator="\n")
+    return (
+        write_text_atomic(Path(folder) / f"{name}.csv", text),
+        write_text_atomic(Path(folder) / f"{name}.md", markdown(frame)),
+    )
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A Markdown table: numbers to the right, floats with 3 decimals, nothing where a value is missing."""
+    lines = [list(frame.columns), ["---:" if kind.kind in "iuf" else "---" for kind in frame.dtypes]]
+    lines += [[_markdown_cell(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+# ---- single rows
+
+
+def _contrast_rows(name: str, a: str, b: str, means_a: dict, means_b: dict) -> Iterable[dict]:
+    tasks = list(dict.fromkeys(task for task, _ in means_a)) if means_a and means_b else []
+    for task in [*tasks, ALL]:
+        parts = ({k: v for k, v in means.items() if task in (k[0], ALL)} for means in (means_a, means_b))
+        published = paper.difference(a, b, task)
+        value = published.value if published else float("nan")
+        yield {"contrast": name, "task": task, **vars(paired_difference(*parts)), "paper_difference": value}
+
+
+def _best(lineage: list[dict]) -> str:
+    measured = [row for row in lineage if row.get("select_n")]
+    earliest = sorted(measured, key=lambda row: (row["iteration"], row["seed"]))
+    return max(earliest, key=_select)["harness"] if measured else ""
+
+
+def _select(row: dict | None) -> float:
+    known = row and row.get("select_n") and row.get("select_successes") is not None
+    return row["select_successes"] / row["select_n"] if known else float("nan")
+
+
+def _edit_row(row: dict, search: list[dict], chosen: str) -> dict:
+    """One proposal; `search` holds the rows of its own search, where its parent and, perhaps, h* are."""
+    accepted = {other["harness"]: other for other in search if other["accepted"]}
+    final = accepted.get(chosen, {})
+    gain = _select(row) - _select(accepted.get(row.get("parent")))
+    kept = row["accepted"] and row["harness"] in _ancestry(chosen, accepted)
+    kept = bool(kept and row["element"] in final.get("elements", []))
+    return {"task": row["task"], "kind": row["kind"], "element": row["element"], "gain_select": gain, "kept": kept}
+
+
+def _ancestry(harness: str, accepted: dict[str, dict]) -> set[str]:
+    found: set[str] = set()
+    while harness in accepted and harness not in found:
+        found.add(harness)
+        harness = accepted[harness].get("parent")
+    return found
+
+
+def _first_of(rows: list[dict], *arms: str) -> list[dict]:
+    parts = ([row for row in rows if row["arm"] == arm] for arm in arms)
+    return next((part for part in parts if part), [])
+
+
+def _frame(name: str, rows: list[dict]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=COLUMNS[name].split())
+
+
+def _markdown_cell(value) -> str:
+    if value is None or value is pd.NA or value != value:
+        return ""
+    text = f"{value:.3f}" if isinstance(value, float) else str(value)
+    return text.replace("|", "\\|").replace("\n", " ")

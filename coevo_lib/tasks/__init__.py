@@ -1,0 +1,1 @@
+"""One file per task, with its prompt templates in a TOML file beside it."""

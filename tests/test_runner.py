@@ -1,0 +1,141 @@
+"""The command line runs what is stale in a kernel of its own, skips the rest, and says what went wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from toy_project import finish, make_project, write, write_notebook
+
+LIBRARY = Path(__file__).resolve().parents[1]
+OPENING = 'from coevo_lib.stage import open_stage\nstage = open_stage("02_rollouts", globals())'
+
+
+def command(*words):
+    return [sys.executable, "-P", "-m", "coevo_lib", *words]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": str(LIBRARY)}
+
+
+def coevo(root, *words):
+    return subprocess.run(
+        command(*words), cwd=root, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+@pytest.fixture
+def root(tmp_path):
+    return make_project(tmp_path, importing=False)
+
+
+def executed(root, stage):
+    return root / ".cache" / "executed" / "cpu" / "r1" / f"{stage}.ipynb"
+
+
+def test_only_what_is_stale_is_executed(root):
+    finish(root)
+    (root / "outputs/cpu/r1/02_rollouts/beta/manifest.json").unlink()
+    done = coevo(root, "run")
+    assert done.returncode == 0, done.stderr
+    assert "02_rollouts              1 of 2 units to do: beta (not finished)" in done.stdout
+    assert "2 units complete" in done.stdout, "what the notebook prints is shown while it runs"
+    assert "outputs/cpu/r1/07_results/tables" in done.stdout
+    assert [path.stem for path in executed(root, "x").parent.iterdir()] == ["02_rollouts"]
+
+    started = time.monotonic()
+    again = coevo(root, "run")
+    assert time.monotonic() - started < 10
+    assert again.stdout.count("fresh (") == 7 and again.returncode == 0
+
+    told = coevo(root, "report")
+    assert "report/cpu/index.html" in told.stdout
+    assert "Why?" in (root / "report" / "cpu" / "index.html").read_text(encoding="utf-8")
+
+
+def test_the_tour_is_executed_once(root):
+    finish(root)
+    write_notebook(root, "00_tour", ["print('welcome')"], "tasks = []")
+    assert "welcome" in coevo(root, "run").stdout
+    assert "00_tour                  fresh" in coevo(root, "run").stdout
+
+
+def test_status_names_the_reason_and_what_waits_for_it(root):
+    finish(root)
+    write(root / "coevo_lib" / "tasks" / "alpha.py", "NAME = 'new'\n")
+    assert coevo(root, "force", "05").returncode == 0
+    lines = coevo(root, "status").stdout.splitlines()
+    assert any("02_rollouts/alpha" in line and "task file" in line for line in lines)
+    assert any("02_rollouts/beta" in line and "fresh" in line for line in lines)
+    assert any("05_training/corr/s0" in line and "not finished" in line for line in lines)
+
+
+def test_mistakes_end_with_status_2_and_one_line_before_any_kernel(root):
+    write(root / "notebooks" / "profiles" / "cpu.toml", "max_turn = 3")
+    for words in (["run"], ["run", "--profile", "gpu"], ["force", "nothing"]):
+        done = coevo(root, *words)
+        assert done.returncode == 2
+        assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+        assert not (root / ".cache" / "executed").exists()
+
+
+def test_a_stage_run_alone_names_what_it_lacks(root):
+    done = coevo(root, "run", "--stage", "rollouts")
+    assert done.returncode == 2 and "make evolution PROFILE=cpu" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("cell", "status", "words"),
+    [
+        ("1 / 0", 1, ("ZeroDivisionError", "----> 1")),
+        ("from coevo_lib.errors import UserError\nraise UserError('x.toml: mend it')", 2, ("error: x.toml: mend it",)),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", 1, ("died",)),
+        ("pass", 1, ("still stale", "never run")),
+    ],
+)
+def test_a_failing_notebook_says_why_and_where_its_cells_are(root, cell, status, words):
+    finish(root, stages=["01_harness_evolution"])
+    write_notebook(root, "02_rollouts", [OPENING, cell])
+    done = coevo(root, "run", "--stage", "02_rollouts")
+    assert done.returncode == status
+    assert all(word in done.stderr for word in words), done.stderr
+    if cell != "pass":
+        assert ".cache/executed/cpu/r1/02_rollouts.ipynb" in done.stderr
+
+
+def test_no_kernel_outlives_a_killed_run(root):
+    finish(root, stages=["01_harness_evolution"])
+    waiting = f"""import os, pathlib, time
+with stage.writing(stage.todo[0]):
+    pathlib.Path({str(root / "pid")!r}).write_text(str(os.getpid()))
+    time.sleep(60)"""
+    write_notebook(root, "02_rollouts", [OPENING, waiting])
+    run = subprocess.Popen(command("run", "--stage", "02_rollouts"), cwd=root, env=environment())
+    assert _eventually(lambda: (root / "pid").is_file() and (root / "pid").read_text())
+    other = coevo(root, "run", "--stage", "02_rollouts")
+    assert other.returncode == 2 and "already running" in other.stderr
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    kernel = int((root / "pid").read_text())
+    assert _eventually(lambda: not _alive(kernel))
+    assert "stale  not finished" in coevo(root, "status").stdout
+
+
+def _eventually(condition, seconds=40):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _alive(process):
+    state = Path(f"/proc/{process}/stat")
+    if sys.platform == "linux":
+        return state.is_file() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+    return subprocess.run(["ps", "-p", str(process)], capture_output=True, check=False).returncode == 0

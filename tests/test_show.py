@@ -1,0 +1,118 @@
+"""What notebooks show is complete, escaped, and needs nothing outside its own HTML."""
+
+from html.parser import HTMLParser
+
+import pandas as pd
+import pytest
+
+from coevo_lib.calls import Call
+from coevo_lib.harness import Harness, parse_harness
+from coevo_lib.localization import Failure
+from coevo_lib.show import show_diff, show_harness, show_masked_row, show_table, show_tokens, show_trajectory
+from coevo_lib.trajectory import Event, Trajectory, Turn
+
+ATTACK = "<script>alert('x')</script>&<img src=x onerror=y>\x00"
+
+
+class Page(HTMLParser):
+    """Collects tags and text, and checks that every tag is closed."""
+
+    def __init__(self, shown):
+        super().__init__()
+        self.open, self.tags, self.text = [], set(), ""
+        self.feed(shown._repr_html_())
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def played(text="hours(\"Ivy\")", **fields):
+    turns = [
+        Turn('staff("Harbor")', Call("staff", ("Harbor",)), "Ivy, Pat", "ok"),
+        Turn(text, None, f"seen {text}", "malformed", events=[Event("hooks:ledger", "noted", f"known {text}")]),
+    ]
+    row = {"instance": "t/test/0001", "task": "t", "split": "test", "harness": "abc", "model": "m", "turns": turns}
+    return Trajectory(**{**row, "prompt": f"Do {text}", "feedback": f"No {text}", **fields})
+
+
+def test_a_trajectory_shows_turns_events_verdict_and_correction():
+    failure = Failure("t/test/0001", 1, "planning", "submits too early")
+    page = Page(show_trajectory(played(), failure=failure, correction=Call("hours", ("Pat",)), title="An odd one"))
+    wanted = ("An odd one", "failure", "malformed", "hooks:ledger noted", "failing turn", "planning", 'hours("Pat")')
+    for words in wanted:
+        assert words in page.text
+    assert page.text.index("failing turn") > page.text.index("Ivy, Pat")
+
+
+def test_only_the_failing_turn_is_marked():
+    assert show_trajectory(played(), failing_turn=0).html.count("failing turn") == 1
+    assert "failing turn" not in show_trajectory(played()).html
+
+
+def test_a_fault_is_not_called_a_failure():
+    page = Page(show_trajectory(played(status="fault", error="engine gone")))
+    assert "fault, no score" in page.text and "engine gone" in page.text and "failure" not in page.text
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        lambda: show_trajectory(
+            played(ATTACK), failure=Failure("k", 1, ATTACK, ATTACK, ATTACK), correction=ATTACK, title=ATTACK
+        ),
+        lambda: show_masked_row({"messages": [{"role": ATTACK, "content": ATTACK}], "mask": [True]}),
+        lambda: show_tokens([(ATTACK, True), (ATTACK, False)]),
+        lambda: show_diff(f"+{ATTACK}\n-{ATTACK}\n {ATTACK}"),
+        lambda: show_harness(
+            Harness.model_validate({"system": {"text": f"{ATTACK} {{tools}}", "recipe": [ATTACK]}})
+        ),
+        lambda: show_table(pd.DataFrame({ATTACK: [ATTACK]}), ATTACK),
+    ],
+)
+def test_text_from_elsewhere_is_never_markup(shown):
+    page = Page(shown())
+    assert not page.tags & {"script", "img"}
+    assert "<script>alert" in page.text
+    assert "\x00" not in page.text
+
+
+def test_a_row_shows_which_messages_carry_loss():
+    row = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], "mask": [False, True]}
+    text = Page(show_masked_row(row)).text
+    assert "1 of 2 messages" in text and "assistant · trained" in text and "user · trained" not in text
+
+
+def test_tokens_keep_their_text():
+    assert "2 of 3 tokens carry losssubmit(4)" in Page(show_tokens([("sub", True), ("mit", True), ("(4)", False)])).text
+
+
+def test_an_empty_diff_says_so():
+    assert "no difference" in show_diff("").html
+
+
+def test_a_harness_names_its_elements():
+    harness = parse_harness('[system]\nrecipe = ["Read all."]\n[[hooks.use]]\nhook = "ledger"\neach = "hours"\n')
+    text = Page(show_harness(harness)).text
+    for words in (harness.id, "2 evolved elements", "1. Read all.", "ledger: each = hours"):
+        assert words in text
+    assert "0 evolved elements" in show_harness(Harness()).html
+
+
+def test_a_table_rounds_floats_and_leaves_gaps_empty():
+    frame = pd.DataFrame({"arm": ["a", None], "success": [2 / 3, float("nan")], "n": [3, 4]})
+    text = Page(show_table(frame, "success: a fraction")).text
+    assert "0.667" in text and "nan" not in text and "None" not in text and "success: a fraction" in text
+
+
+def test_shown_html_stands_alone():
+    html = show_trajectory(played()).html
+    assert "http" not in html and "src=" not in html
+    assert len(repr(show_trajectory(played()))) < 60

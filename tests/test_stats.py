@@ -1,0 +1,104 @@
+"""The statistics give known values, and say nan or 1 where there is nothing to say."""
+
+import math
+
+import pytest
+
+from coevo_lib import paper
+from coevo_lib.stats import clustered_interval, paired_difference, pass_hat_k, sign_flip_p, wilson
+
+
+def test_wilson_gives_the_textbook_interval():
+    assert wilson(50, 100) == pytest.approx((0.404, 0.596), abs=5e-4)
+    assert wilson(0, 10) == pytest.approx((0.0, 0.278), abs=5e-4)
+    assert wilson(10, 10)[1] == 1.0
+    assert all(math.isnan(bound) for bound in wilson(0, 0))
+
+
+def test_wider_confidence_gives_a_wider_interval():
+    low, high = wilson(30, 60, level=0.99)
+    assert low < wilson(30, 60)[0] and high > wilson(30, 60)[1]
+
+
+def test_clusters_of_one_verdict_come_close_to_wilson():
+    values = {i: [int(i < 60)] for i in range(120)}
+    assert clustered_interval(values) == pytest.approx(wilson(60, 120), abs=0.01)
+
+
+def test_repeating_an_instance_adds_no_certainty_when_its_trials_agree():
+    once = clustered_interval({i: [int(i < 30)] for i in range(60)})
+    thrice = clustered_interval({i: [int(i < 30)] * 3 for i in range(60)})
+    assert thrice == pytest.approx(once)
+
+
+def test_a_cluster_interval_never_claims_certainty():
+    assert clustered_interval({i: [1, 1] for i in range(10)}) == wilson(10, 10)
+    assert clustered_interval({i: [0, 0] for i in range(10)}) == wilson(0, 10)
+    assert all(math.isnan(bound) for bound in clustered_interval({}))
+
+
+@pytest.mark.parametrize(("arm", "p"), [("imit_hstar", 0.015625), ("corr_hstar", 0.0625)])
+def test_the_papers_seven_tasks_give_their_known_p(arm, p):
+    changes = {(task, "mean"): figure.value for task, figure in paper.CHANGE[arm].items()}
+    result = paired_difference(changes, dict.fromkeys(changes, 0.0))
+    assert result.p == pytest.approx(p)
+    assert result.n_pairs == 7
+    assert result.difference == pytest.approx(sum(changes.values()) / 7)
+    assert result.ci_low < result.difference < result.ci_high
+
+
+def test_many_pairs_agree_with_the_exact_count():
+    few = [1.0] * 12 + [-1.0] * 4
+    many = [1.0] * 13 + [-1.0] * 4
+    exact = sum(math.comb(17, k) for k in range(5)) * 2 / 2**17
+    assert sign_flip_p(few) == pytest.approx(sum(math.comb(16, k) for k in range(5)) * 2 / 2**16)
+    assert sign_flip_p(many) == pytest.approx(exact, abs=0.005)
+    assert sign_flip_p(many) == sign_flip_p(many)
+
+
+def test_pairs_that_never_move_carry_no_weight_in_the_p():
+    assert sign_flip_p([1.0] * 5 + [0.0] * 500) == pytest.approx(2 / 2**5)
+    assert sign_flip_p([0.0] * 9) == 1.0
+    assert math.isnan(sign_flip_p([]))
+
+
+def test_only_instances_that_both_played_are_compared():
+    a = {("t", "1"): 1.0, ("t", "2"): 1.0, ("t", "3"): 0.0}
+    b = {("t", "2"): 0.0, ("t", "3"): 0.0, ("t", "4"): 1.0}
+    result = paired_difference(a, b)
+    assert (result.n_pairs, result.difference) == (2, 0.5)
+
+
+def test_nothing_in_common_is_no_result():
+    result = paired_difference({("t", "1"): 1.0}, {("t", "2"): 1.0})
+    assert result.n_pairs == 0
+    assert all(math.isnan(v) for v in (result.difference, result.ci_low, result.p, result.minimum_detectable))
+
+
+def test_equal_arms_differ_by_exactly_zero():
+    same = {("t", str(i)): float(i % 2) for i in range(20)}
+    result = paired_difference(same, same)
+    assert (result.difference, result.ci_low, result.ci_high, result.p) == (0.0, 0.0, 0.0, 1.0)
+
+
+def test_differences_between_tasks_do_not_widen_the_interval():
+    a = {(task, str(i)): gain for task, gain in (("one", 0.9), ("two", 0.1)) for i in range(30)}
+    result = paired_difference(a, dict.fromkeys(a, 0.0))
+    assert result.ci_high - result.ci_low == pytest.approx(0.0, abs=1e-9)
+
+
+def test_minimum_detectable_shrinks_with_the_root_of_the_pairs():
+    def detectable(n):
+        return paired_difference({("t", str(i)): i % 2 for i in range(n)}, {("t", str(i)): 0 for i in range(n)})
+
+    small, large = detectable(100).minimum_detectable, detectable(400).minimum_detectable
+    assert small == pytest.approx(2.8 * 0.5 / 10, rel=0.02)
+    assert small / large == pytest.approx(2, rel=0.02)
+
+
+def test_pass_hat_k_asks_for_every_trial():
+    assert pass_hat_k({"x": [1, 1, 0, 0]}, 1) == 0.5
+    assert pass_hat_k({"x": [1, 1, 0, 0]}, 2) == pytest.approx(1 / 6)
+    assert pass_hat_k({"x": [1, 1, 1], "y": [1, 1, 0]}, 3) == 0.5
+    with pytest.raises(ValueError, match="at least k trials"):
+        pass_hat_k({"x": [1]}, 2)

@@ -1,0 +1,208 @@
+"""Tables hold the promised columns, count what was played, and refuse what is no evidence."""
+
+import csv
+
+import pandas as pd
+import pytest
+
+from coevo_lib.errors import UserError
+from coevo_lib.harness import Harness
+from coevo_lib.measures import behaviour
+from coevo_lib.stats import wilson
+from coevo_lib.tables import (
+    costs_table,
+    localization_scores,
+    markdown,
+    table1_contrasts,
+    table1_success,
+    table2_elements,
+    table3_failures,
+    table4_edits,
+    tasks_table,
+    write_table,
+)
+from coevo_lib.task import load_task
+
+HSTAR = "0123456789ab"
+
+
+def row(arm, index, success, *, task="mock", seed=0, sample=0, calls=(), status="finished", **fields):
+    turns = [
+        {"text": str(call), "call": list(call), "observation": "", "status": "ok", "facts": [], "events": [],
+         "prompt_tokens": 9, "output_tokens": 5} for call in calls
+    ]  # fmt: skip
+    harness = Harness().id if arm.endswith("_h0") else HSTAR
+    return {
+        "arm": arm, "seed": seed, "key": f"{task}/{index}", "instance": f"{task}/test/{index:04d}", "task": task,
+        "split": "test", "harness": harness, "model": "m", "author": "student", "prompt": "", "turns": turns,
+        "status": status, "success": success, "feedback": "", "sample": sample, "error": "", **fields,
+    }  # fmt: skip
+
+
+def arms(*names):
+    return [{"name": name, "rows": "none"} for name in names]
+
+
+def one(frame, **key):
+    found = frame[(frame[list(key)] == pd.Series(key)).all(axis=1)]
+    assert len(found) == 1
+    return found.iloc[0]
+
+
+def test_success_counts_each_task_and_all_with_wilson():
+    rows = [row("a", i, i < 3, task=task) for task in ("mock", "other") for i in range(4)]
+    frame = table1_success(rows, arms("a"))
+    total = one(frame, task="all")
+    assert list(frame.task) == ["mock", "other", "all"]
+    assert (total.n_instances, total.trials, total.successes, total.success) == (8, 8, 6, 0.75)
+    assert (total.ci_low, total.ci_high) == pytest.approx(wilson(6, 8))
+
+
+def test_success_over_seeds_is_clustered_by_instance():
+    rows = [row("a", i, i < 10, seed=seed) for seed in (0, 101, 202) for i in range(20)]
+    result = one(table1_success(rows, arms("a")), task="all")
+    assert (result.seeds, result.n_instances, result.trials) == (3, 20, 60)
+    assert result.ci_high - result.ci_low > 1.5 * (wilson(30, 60)[1] - wilson(30, 60)[0])
+
+
+def test_a_fault_is_counted_and_never_scored():
+    rows = [row("a", 0, True), row("a", 1, False, status="fault", error="gone")]
+    result = one(table1_success(rows, arms("a")), task="all")
+    assert (result.trials, result.success, result.faults) == (1, 1.0, 1)
+
+
+def test_a_scripted_expert_is_by_construction_and_enters_no_contrast():
+    rows = [row("student_hstar", 0, True), row("expert_hstar", 0, True, author="expert", model="expert")]
+    frame = table1_success(rows, arms("student_hstar", "expert_hstar"))
+    assert one(frame, arm="expert_hstar", task="all").note == "by construction"
+    assert one(frame, arm="student_hstar", task="all").note == ""
+    with pytest.raises(UserError, match="expert_hstar, which a scripted expert plays"):
+        table1_contrasts(rows, [("x", "expert_hstar", "student_hstar")])
+    declared = [{"name": "student_hstar", "rows": "scripted"}]
+    with pytest.raises(UserError, match="student_hstar"):
+        table1_contrasts(rows[:1], [("x", "student_hstar", "student_h0")], declared)
+
+
+def test_contrasts_pair_instances_and_stand_beside_the_papers():
+    good, bad = "corr_hstar", "imit_hstar"
+    rows = [row(good, i, i < 9, task="attendance") for i in range(10)]
+    rows += [row(bad, i, i < 4, task="attendance") for i in range(10)]
+    frame = table1_contrasts(rows, [("c", good, bad), ("d", "own_hstar", bad)])
+    every = one(frame, contrast="c", task="all")
+    assert every.difference == pytest.approx(0.5)
+    assert (every.n_pairs, every.p) == (10, 2 / 2**5)
+    assert every.paper_difference == pytest.approx(0.166)
+    assert one(frame, contrast="c", task="attendance").paper_difference == pytest.approx(0.295)
+    absent = one(frame, contrast="d", task="all")
+    assert absent.n_pairs == 0 and pd.isna(absent.difference) and pd.isna(absent.paper_difference)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [("imit_h0", "student_h0", 0.063), ("student_hstar", "student_h0", 0.488), ("imit_hstar", "student_hstar", -0.149)],
+)
+def test_the_papers_overall_differences_come_from_its_table(a, b, expected):
+    rows = [row(arm, 0, True) for arm in (a, b)]
+    assert one(table1_contrasts(rows, [("c", a, b)]), task="all").paper_difference == pytest.approx(expected)
+
+
+def test_several_trials_of_an_instance_are_one_pair():
+    rows = [row("a", 0, seed == 0, seed=seed) for seed in range(4)] + [row("b", 0, False)]
+    result = one(table1_contrasts(rows, [("c", "a", "b")]), task="all")
+    assert (result.n_pairs, result.difference) == (1, 0.25)
+
+
+def test_elements_that_never_act_show_zero_and_silent_ones_show_nothing():
+    acted = row("student_hstar", 0, True, calls=[("hours", "Ivy"), ("calc", "1+2")])
+    for turn in acted["turns"]:
+        turn["events"] = [{"element": "hooks:ledger", "action": "noted", "text": ""}]
+    rows = [acted, row("student_hstar", 1, False), row("student_h0", 0, False)]
+    frame = table2_elements(rows, {"mock": ["hooks:ledger", "hooks:finish_guard", "system.recipe"]})
+    assert set(frame.arm) == {"student_hstar"}
+    assert one(frame, element="hooks:ledger").rate == 0.5
+    assert one(frame, element="hooks:finish_guard").invoked == 0
+    assert pd.isna(one(frame, element="system.recipe").rate)
+
+
+def test_failure_classes_have_a_share_and_a_rate():
+    failures = [{"arm": "a", "task": "mock", "failure_class": kind} for kind in ("planning", "planning", "knowledge")]
+    frame = table3_failures(failures, {"a": 12, "b": 5})
+    planning = one(frame, arm="a", **{"class": "planning"})
+    assert (planning.failures, planning.share_of_failures, planning.rate_of_rollouts) == (2, 2 / 3, 2 / 12)
+    nothing = one(frame, arm="b", **{"class": "planning"})
+    assert nothing.failures == 0 and pd.isna(nothing.share_of_failures) and nothing.rate_of_rollouts == 0
+
+
+def edit(iteration, harness, element, parent, accepted, successes=None, elements=(), seed=0):
+    known = {"select_successes": successes, "select_n": 20} if successes is not None else {}
+    kind = "seed" if not element else "hook"
+    return {"task": "mock", "seed": seed, "iteration": iteration, "harness": harness, "element": element, "kind": kind,
+            "elements": list(elements), "parent": parent, "accepted": accepted, **known}  # fmt: skip
+
+
+def test_an_edit_is_kept_only_on_the_way_to_hstar():
+    lineage = [
+        edit(0, "h0", "", None, True, 4),
+        edit(1, "x", "hooks:a", "h0", True, 9, ["hooks:a"]),
+        edit(2, "y", "hooks:b", "x", True, 9, ["hooks:a", "hooks:b"]),
+        edit(3, "z", "hooks:c", "x", False),
+        {**edit(0, "h0", "", None, True, 4), "seed": 1},
+        edit(1, "w", "hooks:a", "h0", True, 5, ["hooks:a"], seed=1),
+    ]
+    frame = table4_edits(lineage)
+    assert list(frame.element) == ["hooks:a", "hooks:b", "hooks:c", "hooks:a"]
+    assert list(frame.kept) == [True, False, False, False]
+    assert list(frame.gain_select.fillna(-9)) == pytest.approx([0.25, 0.0, -9, 0.05])
+    assert list(table4_edits(lineage, {"mock": "y"}).kept) == [True, True, False, False]
+
+
+def test_the_task_table_says_how_hard_a_task_is():
+    task = load_task("mock")
+    rows = [row("student_h0", i, i == 0, calls=[("calc", "1")]) for i in range(4)]
+    rows += [row("student_hstar", i, i < 3, calls=[("calc", "1"), ("submit", 2)]) for i in range(4)]
+    result = one(tasks_table([task], rows), task="mock")
+    assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.25, 0.75)
+    assert (result.mean_turns, result.tokens) == (2, 10) and pd.isna(result.expert_success)
+
+
+def test_localization_is_scored_against_what_was_planted():
+    judged = [
+        {"method": "replay", "task": "mock", "class": "planning", "planted": 3, "found": found}
+        for found in (3, 2, 5, None)
+    ]
+    result = one(localization_scores(judged), **{"class": "planning"})
+    assert (result.n, result.exact, result.within_one) == (4, 0.25, 0.5)
+    assert list(localization_scores().columns) == ["method", "task", "class", "n", "exact", "within_one"]
+
+
+def test_costs_are_summed_by_stage_task_and_arm():
+    entries = [{"stage": "02", "task": "mock", "seconds": 1.5, "rollouts": 3}, {"stage": "02", "task": "mock", "seconds": 2}]
+    result = one(costs_table([*entries, {"stage": "01", "seconds": 9}]), stage="02")
+    assert (result.seconds, result.rollouts, result.arm) == (3.5, 3, "")
+
+
+def test_behaviour_tells_calculators_loops_and_finishers_apart():
+    rows = [
+        row("a", 0, True, calls=[("hours", "Ivy"), ("calc", "1+1"), ("submit", 2)]),
+        row("a", 1, False, calls=[("hours", "Ivy"), ("hours", "Ivy")], status="out_of_turns"),
+        row("a", 2, False, calls=[("hours", "Ivy")], status="stuck"),
+        row("a", 3, False, status="fault"),
+    ]
+    result = one(behaviour(rows), task="all")
+    assert (result.episodes, result.mean_turns, result.mean_tokens) == (3, 2, 10)
+    assert (result.calc_share, result.loop_share, result.finished_share) == pytest.approx((1 / 3, 2 / 3, 1 / 3))
+
+
+def test_tables_without_rows_keep_their_columns():
+    frames = [table1_success([], []), table1_contrasts([], []), table2_elements([], {}), table4_edits([]), behaviour([])]
+    assert all(len(frame) == 0 and len(frame.columns) >= 5 for frame in frames)
+
+
+def test_a_table_is_written_as_csv_and_markdown(tmp_path):
+    frame = pd.DataFrame({"arm": ["a|b", "c"], "success": [2 / 3, float("nan")], "n": [3, 4]})
+    text, page = write_table(frame, tmp_path, "table")
+    assert list(csv.DictReader(text.open()))[0] == {"arm": "a|b", "success": "0.666667", "n": "3"}
+    assert page.read_text().splitlines() == [
+        "| arm | success | n |", "| --- | ---: | ---: |", "| a\\|b | 0.667 | 3 |", "| c |  | 4 |",
+    ]  # fmt: skip
+    assert markdown(table2_elements([row("x_hstar", 0, True)], {"mock": ["system.recipe"]})).endswith("| 1 |  |  |\n")
