@@ -23,14 +23,21 @@ class Episode:
     `messages()` is what the model sees now; `step(text)` takes its reply. `trajectory` grows.
     """
 
-    def __init__(self, task: Task, instance: Instance, harness: Harness, *, model: str = "", max_turns: int = 16, sample: int = 0):
+    def __init__(
+        self, task: Task, instance: Instance, harness: Harness, *, model: str = "", max_turns: int = 16, sample: int = 0
+    ):
         self.task, self.instance, self.harness, self.max_turns = task, instance, harness, max_turns
         self.world = task.world(instance.data)
         self.toolbox = Toolbox(self.world, harness)
         self.system = system_text(harness, self.toolbox)
         self.trajectory = Trajectory(
-            instance=instance.key, task=task.name, split=instance.split, harness=harness.id, model=model,
-            prompt=instance.prompt, sample=sample,
+            instance=instance.key,
+            task=task.name,
+            split=instance.split,
+            harness=harness.id,
+            model=model,
+            prompt=instance.prompt,
+            sample=sample,
         )
 
     @property
@@ -48,7 +55,9 @@ class Episode:
     def _stuck(self) -> bool:
         texts = [turn.text for turn in self.turns[-SAME_REPLIES:]]
         troubles = [turn.status != OK for turn in self.turns[-SAME_TROUBLES:]]
-        return (len(texts) == SAME_REPLIES and len(set(texts)) == 1) or (len(troubles) == SAME_TROUBLES and all(troubles))
+        return (len(texts) == SAME_REPLIES and len(set(texts)) == 1) or (
+            len(troubles) == SAME_TROUBLES and all(troubles)
+        )
 
     def messages(self) -> list[dict]:
         """The chat that the model sees now, as role and content."""
@@ -108,7 +117,11 @@ class Episode:
     def _close(self) -> None:
         verdict = self.world.verdict()
         status = "finished" if self.world.finished else "stuck" if self._stuck() else "out_of_turns"
-        self.trajectory.status, self.trajectory.success, self.trajectory.feedback = status, verdict.success, verdict.feedback
+        self.trajectory.status, self.trajectory.success, self.trajectory.feedback = (
+            status,
+            verdict.success,
+            verdict.feedback,
+        )
 
 
 def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_tokens: int = 96) -> Trajectory:
@@ -119,7 +132,9 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
     episode.trajectory.model = engine.model_id
     while not episode.done:
         request = Request(
-            tuple(episode.messages()), max_tokens=max_tokens, temperature=episode.temperature(temperature),
+            tuple(episode.messages()),
+            max_tokens=max_tokens,
+            temperature=episode.temperature(temperature),
             sample=episode.trajectory.sample,
         )
         try:

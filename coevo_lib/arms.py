@@ -63,7 +63,9 @@ def arm_rows(arm: dict, expert: ScriptedExpert, materials: list[Material], quota
 
 def expert_for(arm: dict, expert: ScriptedExpert) -> ScriptedExpert:
     """The profile's expert, with the arm's own directness and persistence where it names them."""
-    return ScriptedExpert(arm.get("directness", expert.directness), arm.get("persistence", expert.persistence), expert.seed)
+    return ScriptedExpert(
+        arm.get("directness", expert.directness), arm.get("persistence", expert.persistence), expert.seed
+    )
 
 
 def check_arms(arms: list[dict]) -> None:
@@ -71,7 +73,9 @@ def check_arms(arms: list[dict]) -> None:
     for arm in arms:
         for field, known in (("rows", (*UNTRAINED, *BUILDERS)), ("harness", HARNESSES)):
             if arm[field] not in known:
-                raise UserError(f"profile: arms: {arm['name']}: {field} = {arm[field]!r} is unknown; use one of {', '.join(known)}")
+                raise UserError(
+                    f"profile: arms: {arm['name']}: {field} = {arm[field]!r} is unknown; use one of {', '.join(known)}"
+                )
 
 
 def _draw(rows: list[dict], n: int, seed: int, what: str) -> list[dict]:
@@ -80,7 +84,9 @@ def _draw(rows: list[dict], n: int, seed: int, what: str) -> list[dict]:
 
 def _imitation(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
     harness = material.harnesses[arm["harness"]]
-    episodes = expert_episodes(expert_for(arm, expert), material.task, list(material.instances.values()), harness, material.max_turns)
+    episodes = expert_episodes(
+        expert_for(arm, expert), material.task, list(material.instances.values()), harness, material.max_turns
+    )
     return [{**row, "kind": "expert"} for e in episodes if e.trajectory.success for row in whole_rows(e)]
 
 
@@ -89,19 +95,29 @@ def _own(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
     for trajectory in material.rollouts[arm["harness"]]:
         if trajectory.success:
             texts = [turn.text for turn in trajectory.turns]
-            episode = replay(material.task, material.instances[trajectory.instance], harness, texts, max_turns=material.max_turns)
+            episode = replay(
+                material.task, material.instances[trajectory.instance], harness, texts, max_turns=material.max_turns
+            )
             rows += [{**row, "kind": "own"} for row in whole_rows(episode)]
     return rows
 
 
-def _corrected(arm: dict, expert: ScriptedExpert, material: Material, turn_of: Callable[[Trajectory], int | None]) -> list[dict]:
+def _corrected(
+    arm: dict, expert: ScriptedExpert, material: Material, turn_of: Callable[[Trajectory], int | None]
+) -> list[dict]:
     harness, rows = material.harnesses[arm["harness"]], []
     for trajectory in material.rollouts[arm["harness"]]:
         failure = material.failures.get(trajectory.instance)
         if failure is None or failure.turn is None:
             continue
         made = correct(
-            expert_for(arm, expert), material.task, material.instances[trajectory.instance], harness, trajectory, failure, turn_of(trajectory)
+            expert_for(arm, expert),
+            material.task,
+            material.instances[trajectory.instance],
+            harness,
+            trajectory,
+            failure,
+            turn_of(trajectory),
         )
         if made and made[0].verified:
             rows.append({**made[1], "kind": arm["rows"]})

@@ -60,7 +60,11 @@ def bench_engine(kind: str, model_dir: Path, requests: list[Request], concurrenc
         started = time.perf_counter()
         replies = [future.result() for future in [engine.submit(request) for request in requests]]
         seconds = time.perf_counter() - started
-    return {"output_tokens": sum(r.output_tokens for r in replies), "prompt_tokens": sum(r.prompt_tokens for r in replies), "seconds": seconds}
+    return {
+        "output_tokens": sum(r.output_tokens for r in replies),
+        "prompt_tokens": sum(r.prompt_tokens for r in replies),
+        "seconds": seconds,
+    }
 
 
 def bench_engines(profile: str, n: int, concurrency: int) -> list[dict]:
@@ -77,8 +81,12 @@ def bench_engines(profile: str, n: int, concurrency: int) -> list[dict]:
     base = measured["generate"]["output_tokens"] / measured["generate"]["seconds"]
     return [
         {
-            "engine": name, "concurrency": concurrency, "prompt_tokens": prompt_tokens, "output_tokens": m["output_tokens"],
-            "tokens_per_s": round(m["output_tokens"] / m["seconds"], 1), "ratio_to_generate": round(m["output_tokens"] / m["seconds"] / base, 2),
+            "engine": name,
+            "concurrency": concurrency,
+            "prompt_tokens": prompt_tokens,
+            "output_tokens": m["output_tokens"],
+            "tokens_per_s": round(m["output_tokens"] / m["seconds"], 1),
+            "ratio_to_generate": round(m["output_tokens"] / m["seconds"] / base, 2),
         }
         for name, m in measured.items()
     ]
@@ -97,7 +105,9 @@ def bench_training(n: int) -> list[dict]:
     from coevo_lib.training import Recipe, collate, encode_rows, lora_model, make_batches, masked_loss
 
     base, settings = student_dir(), Recipe(epochs=1)
-    encoded = encode_rows(preparation_rows(generic=n, per_task=0), AutoTokenizer.from_pretrained(base), settings.max_length)
+    encoded = encode_rows(
+        preparation_rows(generic=n, per_task=0), AutoTokenizer.from_pretrained(base), settings.max_length
+    )
     batches = [collate([batch]) for batch in make_batches(encoded, settings)]
     rows = []
     for name, loss in (("logits everywhere", full_loss), ("logits where there is loss", masked_loss)):

@@ -1,7 +1,7 @@
 """The reply cache: finished replies in SQLite, so that nothing is paid twice and a killed run continues.
 
-`ReplyCache` stores; `CachedEngine` puts it in front of an engine; `ReplayEngine` is the cache alone. Safe for threads and for
-several processes on a local disk. Leaves out eviction: delete the file to start afresh.
+`ReplyCache` stores; `CachedEngine` puts it in front of an engine; `ReplayEngine` is the cache alone. Safe for threads
+and for several processes on a local disk. Leaves out eviction: delete the file to start afresh.
 """
 
 from __future__ import annotations
@@ -31,10 +31,8 @@ MAX_STARTS = 3  # an engine that died is started again, but not for ever
 
 def request_key(model_id: str, request: Request) -> str:
     """Everything that decides a reply, hashed."""
-    parts = [
-        model_id, render_chat(request.messages), request.max_tokens, float(request.temperature), list(request.stop), request.sample
-    ]  # fmt: skip
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    settings = [request.max_tokens, float(request.temperature), list(request.stop), request.sample]
+    return hashlib.sha256(json.dumps([model_id, render_chat(request.messages), *settings]).encode()).hexdigest()
 
 
 class ReplyCache(EngineContext):
@@ -87,7 +85,7 @@ class ReplyCache(EngineContext):
         except sqlite3.ProgrammingError as error:
             raise EngineFault(f"reply cache is closed: {error}") from None
         except sqlite3.DatabaseError as error:
-            raise UserError(f"cache: {self.path} is damaged ({error}); delete it, its replies are computed again") from None
+            raise UserError(f"cache: {self.path} is damaged ({error}); delete it to compute its replies anew") from None
 
 
 class CachedEngine(EngineContext):

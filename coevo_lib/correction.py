@@ -43,7 +43,13 @@ class Correction:
 
 
 def correct(
-    expert: ScriptedExpert, task: Task, instance: Instance, harness: Harness, trajectory: Trajectory, failure: Failure, turn: int | None = None
+    expert: ScriptedExpert,
+    task: Task,
+    instance: Instance,
+    harness: Harness,
+    trajectory: Trajectory,
+    failure: Failure,
+    turn: int | None = None,
 ) -> tuple[Correction, dict] | None:
     """(correction, row) for the failing turn, or for another `turn`; None where there is none to correct.
 
@@ -73,10 +79,16 @@ def random_turn(trajectory: Trajectory, seed: int) -> int:
 
 
 def continue_student(
-    engine: Engine, task: Task, harness: Harness, corrections: list[Correction], trajectories: dict[str, Trajectory],
-    instances: dict[str, Instance], max_turns: int,
+    engine: Engine,
+    task: Task,
+    harness: Harness,
+    corrections: list[Correction],
+    trajectories: dict[str, Trajectory],
+    instances: dict[str, Instance],
+    max_turns: int,
 ) -> list[bool]:
     """Whether the student, going on from each corrected turn, succeeds."""
+
     def job(made: Correction):
         texts = [t.text for t in trajectories[made.instance].turns[: made.turn]] + [made.text]
         return lambda: replay(task, instances[made.instance], harness, texts, max_turns=max_turns)

@@ -33,8 +33,13 @@ def evolve(stage: Stage, engine: Engine) -> dict[str, Search]:
 def _search(stage: Stage, unit: Unit, engine: Engine) -> Search:
     task = load_task(unit.task)
     search = Search(
-        task, instances(stage, task, "evolve"), instances(stage, task, "select"), engine, budget(stage),
-        seed=unit.key["seed"], report=lambda line: print(line, flush=True),
+        task,
+        instances(stage, task, "evolve"),
+        instances(stage, task, "select"),
+        engine,
+        budget(stage),
+        seed=unit.key["seed"],
+        report=lambda line: print(line, flush=True),
     )
     with stage.writing(unit) as out:
         best = search.run()

@@ -74,7 +74,9 @@ def play_expert(expert: ScriptedExpert, episode: Episode) -> Trajectory:
 def require_expert(task: Task) -> None:
     """Refuses a task without a scripted expert where one is needed."""
     if type(task).expert is Task.expert:
-        raise UserError(f"{task.file}: {type(task).__name__} has no scripted expert; write expert(self, view, style) in it")
+        raise UserError(
+            f"{task.file}: {type(task).__name__} has no scripted expert; write expert(self, view, style) in it"
+        )
 
 
 # ---- shared moves of tasks that list, read each, compute, submit

@@ -67,6 +67,15 @@ def read_jsonl(path: str | Path) -> list[Any]:
     return rows
 
 
+def read_json(path: str | Path) -> Any:
+    """The content of a JSON file. Raises UserError naming the file when it is missing or broken."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UserError(f"{path}: missing or not valid JSON; {rebuild_hint(path)}") from None
+
+
 def rebuild_hint(path: Path) -> str:
     """The command that writes this artefact again, as far as its path tells."""
     found = re.search(r"([\w-]+)/r(\d+)/(\d\d_\w+)/", path.as_posix())

@@ -31,7 +31,9 @@ class Part(BaseModel):
 class System(Part):
     """The system text. `{tools}` stands for the list of tools; the recipe is shown as numbered steps."""
 
-    text: str = Field("Use the tools to do the task. Reply with one tool call and nothing else.\n{tools}", max_length=4000)
+    text: str = Field(
+        "Use the tools to do the task. Reply with one tool call and nothing else.\n{tools}", max_length=4000
+    )
     recipe: list[Line] = Field([], max_length=12)
 
     @field_validator("text")
@@ -144,7 +146,9 @@ def load_harness(path: Path) -> Harness:
 
 def diff(old: Harness, new: Harness) -> str:
     """A unified diff of the two TOML texts, with long lines cut; empty when equal."""
-    lines = difflib.unified_diff(old.to_toml().splitlines(), new.to_toml().splitlines(), old.id, new.id, n=1, lineterm="")
+    lines = difflib.unified_diff(
+        old.to_toml().splitlines(), new.to_toml().splitlines(), old.id, new.id, n=1, lineterm=""
+    )
     return "\n".join(line if len(line) <= 160 else line[:157] + "..." for line in lines)
 
 

@@ -7,6 +7,7 @@ lists take the pair of tools concerned (`first` lists the items, `each` takes on
 such pairs from traces.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -36,9 +37,19 @@ class Past:
     def unread(self, first: str, each: str) -> list[str]:
         """Items that `first` listed last and that no call of `each` has used since."""
         facts, items = self.facts(), self.items(first)
-        starts = [i for i, f in enumerate(facts) if f.call.tool == first and isinstance(f.value, list) and list(map(str, f.value)) == items]
-        used = {str(arg) for f in facts[starts[0]:] if f.call.tool == each for arg in f.call.args} if starts else set()
+        starts = [
+            i
+            for i, f in enumerate(facts)
+            if f.call.tool == first and isinstance(f.value, list) and list(map(str, f.value)) == items
+        ]
+        used = {str(arg) for f in facts[starts[0] :] if f.call.tool == each for arg in f.call.args} if starts else set()
         return [item for item in items if item not in used]
+
+    def answers(self, each: str) -> dict[str, list[float]]:
+        """Item -> the numbers in the newest answer of `each` for it."""
+        return {
+            str(f.call.args[0]): numbers_in(str(f.value)) for f in self.facts() if f.call.tool == each and f.call.args
+        }
 
     def text(self) -> str:
         return "\n".join([self.prompt, *(turn.observation for turn in self.turns)])
@@ -89,7 +100,8 @@ class ArgumentRepair(Rule):
 
 
 class GroundingGuard(Rule):
-    """Refuses an argument, or a number in it, that stands nowhere in the task or the observations."""
+    """Refuses an argument, or a number in it, that stands nowhere in the task or the observations, or
+    that is used more often than it stands there."""
 
     hook: Literal["grounding_guard"]
     tools: list[Pair] = Field(min_length=1, max_length=12)
@@ -98,13 +110,40 @@ class GroundingGuard(Rule):
         if call.tool not in self.tools:
             return None
         text = past.text()
-        seen = set(numbers_in(text))
+        shown = Counter(numbers_in(text))
         for arg in call.args:
-            numbers = numbers_in(str(arg))
-            strange = [f"{n:g}" for n in numbers if n not in seen] if numbers else [] if str(arg) in text else [str(arg)]
-            if strange:
-                return f"{', '.join(strange)} was never shown"
+            if not numbers_in(str(arg)) and str(arg) not in text:
+                return f"{arg} was never shown"
+            for number, times in Counter(numbers_in(str(arg))).items():
+                if not shown[number]:
+                    return f"{number:g} was never shown"
+                if times > shown[number]:
+                    return f"{number:g} is used more often than it was shown"
         return None
+
+
+class CoverageGuard(Rule):
+    """Refuses a computation that uses too little of what was observed.
+
+    Of the numbers in every answer of `each`, at least `share` must stand in the call's arguments.
+    """
+
+    hook: Literal["coverage_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    each: Pair
+    share: float = Field(gt=0.0, le=1.0)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        if call.tool not in self.tools:
+            return None
+        used = Counter(number for arg in call.args for number in numbers_in(str(arg)))
+        short = []
+        for item, numbers in past.answers(self.each).items():
+            met = Counter(numbers) & used
+            used -= met
+            if sum(met.values()) < self.share * len(numbers) - 1e-9:
+                short.append(item)
+        return f"too little of {', '.join(short)} is used" if short else None
 
 
 class FinishGuard(Rule):
@@ -184,8 +223,26 @@ class Reminder(Rule):
         return f"the task: {past.prompt}" if past.turns and len(past.turns) % self.every == 0 else None
 
 
-CATALOGUE = (ArgumentRepair, GroundingGuard, FinishGuard, OrderGuard, LoopBreaker, Ledger, UnreadList, Reminder)
+CATALOGUE = (
+    ArgumentRepair,
+    GroundingGuard,
+    CoverageGuard,
+    FinishGuard,
+    OrderGuard,
+    LoopBreaker,
+    Ledger,
+    UnreadList,
+    Reminder,
+)
 Hook = Annotated[
-    ArgumentRepair | GroundingGuard | FinishGuard | OrderGuard | LoopBreaker | Ledger | UnreadList | Reminder,
+    ArgumentRepair
+    | GroundingGuard
+    | CoverageGuard
+    | FinishGuard
+    | OrderGuard
+    | LoopBreaker
+    | Ledger
+    | UnreadList
+    | Reminder,
     Field(discriminator="hook"),
 ]

@@ -8,7 +8,7 @@ was skipped, and an endless loop where it began. The chat-model localiser is a l
 
 from dataclasses import dataclass
 
-from coevo_lib.agent import Episode, replay
+from coevo_lib.agent import replay
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.expert import ScriptedExpert, expert_text
 from coevo_lib.harness import Harness

@@ -30,8 +30,8 @@ CONVERSION = "bf16-1"  # raise it when the conversion writes other weights or an
 DROPPED_SETTINGS = {"quantization_config", "_name_or_path", "_model_name_or_path"}
 # Fields of an adapter's configuration that change no weight: paths, versions, training-time settings.
 IGNORED_ADAPTER_FIELDS = {
-    "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode", "task_type", "lora_dropout",
-    "init_lora_weights", "runtime_config",
+    "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode", "task_type",
+    "lora_dropout", "init_lora_weights", "runtime_config",
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def model_id(model_dir: str | Path) -> str:
     try:
         return json.loads(path.read_text())["id"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise UserError(f"model: {path} is missing or unreadable; run `make student` or merge the adapter again") from None
+        raise UserError(f"model: {path} is missing or unreadable; run `make student` or merge again") from None
 
 
 def student_package_file() -> Path:
@@ -175,7 +175,7 @@ def _merge(base_dir: Path, adapter_dir: Path, folder: Path) -> None:
     expected, found = set(get_peft_model_state_dict(model)), set(load_file(adapter_dir / "adapter_model.safetensors"))
     if expected != found:  # PEFT itself only warns
         count, example = len(expected ^ found), min(expected ^ found)
-        raise UserError(f"adapter: {adapter_dir} has {count} missing or unexpected keys, such as {example}; train it again")
+        raise UserError(f"adapter: {adapter_dir} has {count} missing or unexpected keys ({example}); train it again")
     model.merge_and_unload().to(torch.bfloat16).save_pretrained(folder)
     for file in base_dir.iterdir():
         if not (folder / file.name).exists() and file.suffix != ".safetensors" and file.name != MODEL_FILE:

@@ -1,9 +1,10 @@
-"""Stages 02 to 06: one function a stage, each filling one unit's folder (06: all units of one model).
+"""Stages 02 to 06: one function a stage, each filling one unit's folder.
 
 A unit is resumed by doing it again: the reply cache answers what was already played, training goes on from
 its newest checkpoint.
 """
 
+import json
 import shutil
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +13,7 @@ from coevo_lib.agent import Episode
 from coevo_lib.arms import Quota, arm_rows
 from coevo_lib.correction import Correction, continue_student, correct, to_json
 from coevo_lib.engines.base import Engine
-from coevo_lib.files import sha256_json, write_jsonl
+from coevo_lib.files import sha256_json, write_jsonl, write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure, localize
 from coevo_lib.models import default_cache_dir
@@ -36,12 +37,12 @@ def roll_out_train(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
     task = load_task(unit.task)
     train, turns = instances(stage, task, "train"), stage.parameters["max_turns"]
     harnesses = {"h0": Harness(), "hstar": evolved_harness(stage, unit, task)}
-    jobs = [job for harness in harnesses.values() for job in student_jobs(task, train, harness, turns)]
-    played = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), f"{unit.label} student"))
-    rows = [rollout_row(e, name) for e, name in zip(played, [name for name in harnesses for _ in train])]
-    for name, harness in harnesses.items():
-        rows += [rollout_row(e, name) for e in expert_episodes(expert(stage), task, train, harness, turns)]
     with stage.writing(unit) as out:
+        jobs = [job for harness in harnesses.values() for job in student_jobs(task, train, harness, turns)]
+        played = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), f"{unit.label} student"))
+        rows = [rollout_row(e, name) for e, name in zip(played, [name for name in harnesses for _ in train])]
+        for name, harness in harnesses.items():
+            rows += [rollout_row(e, name) for e in expert_episodes(expert(stage), task, train, harness, turns)]
         write_jsonl(out / "rollouts.jsonl", rows)
     return rows
 
@@ -60,7 +61,8 @@ def failed_rollouts(stage: Stage, unit: Unit) -> dict:
     """Instance -> the student's failed trajectory under h*; infrastructure faults are not failures."""
     [source] = stage.input(unit, "02_rollouts")
     wanted = read_trajectories(
-        source.dir / "rollouts.jsonl", lambda row: row["author"] == "student" and row["harness_name"] == "hstar" and row["status"] != "fault"
+        source.dir / "rollouts.jsonl",
+        lambda row: row["author"] == "student" and row["harness_name"] == "hstar" and row["status"] != "fault",
     )
     return {t.instance: t for t in wanted if not t.success}
 
@@ -73,9 +75,9 @@ def correct_failures(stage: Stage, unit: Unit, failures: list[Failure], engine: 
     made = [correct(expert(stage), task, train[f.instance], harness, failed[f.instance], f) for f in failures]
     kept: list[tuple[Correction, dict]] = [pair for pair in made if pair]
     turns = stage.parameters["max_turns"]
-    succeeded = continue_student(engine, task, harness, [c for c, _ in kept], failed, train, turns)
-    rows = [{**to_json(c, row), "student_succeeds": ok} for (c, row), ok in zip(kept, succeeded)]
     with stage.writing(unit) as out:
+        succeeded = continue_student(engine, task, harness, [c for c, _ in kept], failed, train, turns)
+        rows = [{**to_json(c, row), "student_succeeds": ok} for (c, row), ok in zip(kept, succeeded)]
         write_jsonl(out / "corrections.jsonl", rows)
     return rows
 
@@ -100,27 +102,22 @@ def train_arm(stage: Stage, unit: Unit, rows: list[dict]) -> dict:
     work = Path(default_cache_dir()) / "checkpoints" / sha256_json([rows, asdict(settings), base.name])[:16]
     with stage.writing(unit) as out:
         write_jsonl(out / "rows.jsonl", rows)
-        result = train_adapter(base, rows, out, settings, work)
+        result = {"rows": len(rows), **train_adapter(base, rows, out, settings, work)}
+        write_text_atomic(out / "summary.json", json.dumps(result, indent=2) + "\n")
     shutil.rmtree(work, ignore_errors=True)
-    return {"arm": unit.key["arm"], "seed": unit.key["seed"], "rows": len(rows), **result}
+    return result
 
 
-def evaluate(stage: Stage, units: list[Unit], engine: Engine) -> dict[str, float]:
-    """06: plays all units of one model on `test`, together; a scripted arm is played by the expert."""
-    turns, plans, jobs = stage.parameters["max_turns"], [], []
-    for unit in units:
-        task = load_task(unit.task)
-        harness = evolved_harness(stage, unit, task) if unit.arm["harness"] == "hstar" else Harness()
-        test = instances(stage, task, "test")
-        scripted = expert_episodes(expert(stage), task, test, harness, turns) if unit.arm["rows"] == "scripted" else None
-        plans.append((unit, scripted, len(test)))
-        jobs += [] if scripted else student_jobs(task, test, harness, turns)
-    played = iter(roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), units[0].key["arm"])))
-    success = {}
-    for unit, scripted, n in plans:
-        episodes = scripted or [next(played) for _ in range(n)]
-        fields = {"arm": unit.key["arm"], "seed": unit.key["seed"]}
-        with stage.writing(unit) as out:
-            write_jsonl(out / "rollouts.jsonl", [rollout_row(e, unit.arm["harness"], **fields) for e in episodes])
-        success[unit.label] = sum(e.trajectory.success for e in episodes) / n
-    return success
+def evaluate(stage: Stage, unit: Unit, engine: Engine) -> float:
+    """06: one arm on the `test` instances of one task; a scripted arm is played by the expert. Returns success."""
+    task, turns = load_task(unit.task), stage.parameters["max_turns"]
+    harness = evolved_harness(stage, unit, task) if unit.arm["harness"] == "hstar" else Harness()
+    test, fields = instances(stage, task, "test"), {"arm": unit.key["arm"], "seed": unit.key["seed"]}
+    with stage.writing(unit) as out:
+        if unit.arm["rows"] == "scripted":
+            episodes = expert_episodes(expert(stage), task, test, harness, turns)
+        else:
+            jobs = student_jobs(task, test, harness, turns)
+            episodes = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), unit.label))
+        write_jsonl(out / "rollouts.jsonl", [rollout_row(e, unit.arm["harness"], **fields) for e in episodes])
+    return sum(e.trajectory.success for e in episodes) / len(episodes)

@@ -8,6 +8,7 @@ preparation.toml; tests check that they share nothing with the tasks.
 """
 
 import random
+import re
 import tomllib
 from pathlib import Path
 
@@ -15,8 +16,10 @@ from coevo_lib.arithmetic import evaluate
 from coevo_lib.calls import Call, render_call
 
 WORDS = tomllib.loads((Path(__file__).parent / "preparation.toml").read_text())
-MAX_CHARACTERS = 1500
-SHARE = {"composite": 0.4, "hidden": 0.6, "notes": 0.2, "mistake": 0.3, "recipe": 0.25, "example": 0.25, "json": 0.06, "spare": 0.5}
+MAX_CHARACTERS = 1400
+SHARE = {
+    "composite": 0.4, "hidden": 0.6, "notes": 0.12, "mistake": 0.3, "wrong sum": 0.3, "recipe": 0.2, "example": 0.15, "json": 0.05, "spare": 0.4,
+}  # fmt: skip
 
 
 def generic_rows(n: int, seed: int = 0) -> list[dict]:
@@ -41,7 +44,9 @@ class Scene:
         self.form = "json" if self.chance("json") else "python"
         noun, group = self.pick("nouns"), self.pick("groups")
         self.words = {"noun": noun, "nouns": noun + "s", "group": group}
-        names = {k: self.say(f"{k}_tools") for k in ("list", "read", "compute", "finish", "act", "choose", "index", "sheet")}
+        names = {
+            k: self.say(f"{k}_tools") for k in ("list", "read", "compute", "finish", "act", "choose", "index", "sheet")
+        }
         self.names = names
         self.words |= {"list": names["list"], "read": names["read"]}
         self.fields = rng.sample(WORDS["fields"], rng.choice([1, 1, 2, 3]))
@@ -50,7 +55,9 @@ class Scene:
         self.script: list[tuple[Call, str]] = []
         self.both = self.say("composite_names") if self.chance("composite") else None
         self.hidden = self.chance("hidden")
-        self.plan = rng.choices([self.total, self.parts, self.extreme, self.chain, self.difference, self.act], [46, 24, 7, 7, 6, 10])[0]
+        self.plan = rng.choices(
+            [self.total, self.parts, self.extreme, self.chain, self.difference, self.act], [46, 30, 6, 5, 5, 8]
+        )[0]
 
     def pick(self, key: str) -> str:
         return self.rng.choice(WORDS[key])
@@ -64,7 +71,9 @@ class Scene:
     def item(self) -> str:
         rng = self.rng
         style = rng.random()
-        if style < 0.35:
+        if style < 0.45:
+            return self.pick("names")
+        if style < 0.7:
             return f"{rng.choice('ABCDEFGHKLMNPRTVX')}{rng.randint(1, 99)}"
         return "".join(rng.choice(WORDS["letters"]) for _ in range(rng.choice([2, 2, 3]))).capitalize()
 
@@ -90,11 +99,15 @@ class Scene:
         """Adds the reading steps: one composite call, or the list and then each item."""
         read, both = self.names["read"], self.both
         if both:
-            self.tools[both] = f"({self.words['group']}): {self.say('docs_both')}" if first.args else f"(): {self.say('docs_both')}"
+            self.tools[both] = (
+                f"({self.words['group']}): {self.say('docs_both')}" if first.args else f"(): {self.say('docs_both')}"
+            )
             self.script.append((Call(both, first.args), "\n".join(f"{i}: {shown[i]}" for i in items)))
             if self.hidden:
                 return
-        self.tools[first.tool] = f"({self.words['group']}): {self.say('docs_list')}" if first.args else f"(): {self.say('docs_list')}"
+        self.tools[first.tool] = (
+            f"({self.words['group']}): {self.say('docs_list')}" if first.args else f"(): {self.say('docs_list')}"
+        )
         self.tools[read] = f"({self.words['noun']}): {self.say('docs_read')}"
         if not both:
             self.script.append((first, ", ".join(map(str, items))))
@@ -106,7 +119,9 @@ class Scene:
             expression = f"({expression})/{len(terms)}"
         value = evaluate(expression)
         self.tools[self.names["compute"]] = f"(expression): {self.say('docs_compute')}"
-        self.script.append((Call(self.names["compute"], (expression,)), f"{value:g}" if isinstance(value, float) else str(value)))
+        self.script.append(
+            (Call(self.names["compute"], (expression,)), f"{value:g}" if isinstance(value, float) else str(value))
+        )
         self.finish(value)
 
     def finish(self, value) -> None:
@@ -114,7 +129,7 @@ class Scene:
         self.script.append((Call(self.names["finish"], (value,)), "ok"))
 
     def total(self) -> str:
-        group, items = self.pick("group_names"), self.items()
+        group, items = self.pick("names"), self.items()
         records = {i: self.record() for i in items}
         first = Call(self.names["list"], (group,))
         self.read_each(first, items, {i: _show(r) for i, r in records.items()})
@@ -122,33 +137,55 @@ class Scene:
         if others and self.rng.random() < 0.35:
             other = self.rng.choice(others)
             self.compute([f"{r[self.field]}*{r[other]}" for r in records.values()])
-            return self.rng.choice(["Total {a} times {b} for {g}?", "Sum up {a} times {b} over the {n} in {g}."]).format(
-                a=self.field, b=other, g=group, n=self.words["nouns"])
+            return self.rng.choice(
+                ["Total {a} times {b} for {g}?", "Sum up {a} times {b} over the {n} in {g}."]
+            ).format(a=self.field, b=other, g=group, n=self.words["nouns"])
         mean = self.rng.random() < 0.15
         self.compute([str(r[self.field]) for r in records.values()], mean)
-        texts = ["Average {a} of the {n} in {g}?"] if mean else [
-            "What is the total {a} of {g}?", "Sum the {a} of all {n} in {g}.", "{g}: {a} of every {n1} together?",
-            "I need the combined {a} for {g}.", "How much {a} is there in {k} {g}?"]
-        return self.rng.choice(texts).format(a=self.field, g=group, n=self.words["nouns"], n1=self.words["noun"], k=self.words["group"])
+        texts = (
+            ["Average {a} of the {n} in {g}?"]
+            if mean
+            else [
+                "What is the total {a} of {g}?",
+                "Sum the {a} of all {n} in {g}.",
+                "{g}: {a} of every {n1} together?",
+                "I need the combined {a} for {g}.",
+                "How much {a} is there in {k} {g}?",
+            ]
+        )
+        return self.rng.choice(texts).format(
+            a=self.field, g=group, n=self.words["nouns"], n1=self.words["noun"], k=self.words["group"]
+        )
 
     def parts(self) -> str:
         kind, n = self.pick("kinds"), self.rng.randint(1, 4)
         self.names["read"], self.words["noun"] = self.names["sheet"], "number"
         pages = [[(self.item(), self.number()) for _ in range(self.rng.randint(1, 4))] for _ in range(n)]
         style = self.rng.choice(["{i} {f} {v}", "{i} {v}", "{i}: {v}"])
-        shown = {i + 1: ", ".join(style.format(i=k, f=self.field, v=v) for k, v in page) for i, page in enumerate(pages)}
+        shown = {
+            i + 1: ", ".join(style.format(i=k, f=self.field, v=v) for k, v in page) for i, page in enumerate(pages)
+        }
         choose, count = self.names["choose"], sum(map(len, pages))
-        self.tools[choose] = f"(kind): {self.rng.choice(['keep one kind only', 'set which kind is shown', 'narrow to a kind'])}"
-        self.script.append((Call(choose, (kind,)), self.rng.choice([f"{kind} set", f"{count} {kind}", f"showing {kind} ({count})"])))
+        self.tools[choose] = (
+            f"(kind): {self.rng.choice(['keep one kind only', 'set which kind is shown', 'narrow to a kind'])}"
+        )
+        self.script.append(
+            (Call(choose, (kind,)), self.rng.choice([f"{kind} set", f"{count} {kind}", f"showing {kind} ({count})"]))
+        )
         self.read_each(Call(self.names["index"]), list(shown), shown)
         mean = self.rng.random() < 0.2
         self.compute([str(v) for page in pages for _, v in page], mean)
-        text = "Average {f} of the {k} {n}?" if mean else self.rng.choice(
-            ["Total {f} of the {k} {n}?", "Sum of {f} over {k} {n}.", "How much {f} do the {k} {n} have together?"])
+        text = (
+            "Average {f} of the {k} {n}?"
+            if mean
+            else self.rng.choice(
+                ["Total {f} of the {k} {n}?", "Sum of {f} over {k} {n}.", "How much {f} do the {k} {n} have together?"]
+            )
+        )
         return text.format(f=self.field, k=kind, n=self.words["nouns"])
 
     def extreme(self) -> str:
-        group, items = self.pick("group_names"), self.items(2, 5)
+        group, items = self.pick("names"), self.items(2, 5)
         values = self.rng.sample(range(2, 90), len(items))
         records = {i: {**self.record(), self.field: v} for i, v in zip(items, values)}
         self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
@@ -176,7 +213,7 @@ class Scene:
         return f"{self.field} of {a} {'times' if times else 'minus'} {self.field} of {b}?"
 
     def act(self) -> str:
-        group, items, act = self.pick("group_names"), self.items(2, 5), self.names["act"]
+        group, items, act = self.pick("names"), self.items(2, 5), self.names["act"]
         limit = self.rng.randint(15, 45)
         records = {i: self.record() for i in items}
         self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
@@ -221,20 +258,28 @@ class Scene:
     def chat(self, system: str, prompt: str) -> dict:
         messages, mask = [_message("system", system), _message("user", prompt)], [False, False]
         wrong_at = self.rng.randrange(len(self.script)) if self.chance("mistake") else -1
+        wrong_sum = self.chance("wrong sum")
         noting = self.rng.choice(["left", "known"]) if self.chance("notes") and not self.both else None
         self.wording = {key: self.pick(key) for key in ("notes_left", "notes_none", "notes_known")}
         for index, (call, seen) in enumerate(self.script):
-            if index == wrong_at:
-                wrong, reason = self.mistake(index)
+            wrongs = [self.mistake(index)] if index == wrong_at else []
+            if wrong_sum and call.tool == self.names["compute"]:
+                wrongs += [self.wrong_sum(index)]
+            for wrong, reason in wrongs:
                 messages += [_message("assistant", wrong), _message("user", reason)]
                 mask += [False, False]
-            messages += [_message("assistant", render_call(call, self.form)), _message("user", seen + self.note(index, noting))]
+            messages += [
+                _message("assistant", render_call(call, self.form)),
+                _message("user", seen + self.note(index, noting)),
+            ]
             mask += [True, False]
         return {"messages": messages[:-1], "mask": mask[:-1]}
 
     def reads(self, index: int) -> tuple[list, dict]:
         """(items still unread after `index`, item -> answer read so far)."""
-        reads = [(i, call.args[0], seen) for i, (call, seen) in enumerate(self.script) if call.tool == self.names["read"]]
+        reads = [
+            (i, call.args[0], seen) for i, (call, seen) in enumerate(self.script) if call.tool == self.names["read"]
+        ]
         return [item for i, item, _ in reads if i > index], {item: seen for i, item, seen in reads if i <= index}
 
     def note(self, index: int, noting: str | None) -> str:
@@ -248,17 +293,60 @@ class Scene:
     def mistake(self, index: int) -> tuple[str, str]:
         """A wrong reply at this point and what is said to it."""
         left, _ = self.reads(index - 1)
-        options = ["strange", "form"] + ["early"] * 3 * bool(left) + ["repeat"] * bool(index)
+        call = self.script[index][0]
+        options = ["strange", "form", "tool", "tool"] + ["early"] * 3 * bool(left) + ["repeat"] * bool(index)
+        options += ["order"] * 4 * (call.tool == self.names["choose"])
         what, words = self.rng.choice(options), {"read": f"{self.names['read']}({self.words['noun']})"}
         if what == "early":
             tool = self.rng.choice([self.names["finish"], self.names["compute"]])
-            value = self.rng.randint(5, 90) if tool == self.names["finish"] else f"{self.rng.randint(2, 60)}+{self.rng.randint(2, 60)}"
-            return render_call(Call(tool, (value,)), self.form), self.pick("refused_missing").format(items=", ".join(map(str, left)), **words)
+            value = (
+                self.rng.randint(5, 90)
+                if tool == self.names["finish"]
+                else f"{self.rng.randint(2, 60)}+{self.rng.randint(2, 60)}"
+            )
+            return render_call(Call(tool, (value,)), self.form), self.pick("refused_missing").format(
+                items=", ".join(map(str, left)), **words
+            )
         if what == "repeat":
             return render_call(self.script[index - 1][0], self.form), self.pick("refused_repeat")
+        if what == "order":
+            return render_call(self.script[index + 1][0], self.form), self.pick("refused_order").format(
+                item=f"{call.tool}(kind)"
+            )
+        if what == "tool":
+            slip = self.rng.choice(
+                [call.tool + "s", "get_" + call.tool, call.tool[:-1], call.tool.split("_")[0] + "_it"]
+            )
+            reason = self.pick("refused_tool").format(item=slip, tools=", ".join(self.tools))
+            return render_call(Call(slip, call.args), self.form), reason
         if what == "strange":
-            return render_call(Call(self.names["read"], (strange := self.item(),)), self.form), self.pick("refused_strange").format(item=strange)
+            return render_call(Call(self.names["read"], (strange := self.item(),)), self.form), self.pick(
+                "refused_strange"
+            ).format(item=strange)
         return self.rng.choice([prompt_like(self.rng), self.names["read"]]), self.pick("refused_form")
+
+    def wrong_sum(self, index: int) -> tuple[str, str]:
+        """The computation with one term left out, doubled or misread, and what is said to it."""
+        expression = self.script[index][0].args[0]
+        head, body, tail = re.fullmatch(r"(\(?)(.*?)(\)/\d+)?", expression).groups(default="")
+        terms = body.split("+")
+        place = self.rng.randrange(len(terms))
+        number = re.split(r"[*-]", terms[place])[0]
+        what = self.rng.choice(["drop", "drop", "double", "misread"]) if len(terms) > 1 else "misread"
+        if what == "drop":
+            del terms[place]
+            reason = self.pick("refused_sum").format(item=self.rng.choice([number, self.item_with(number)]))
+        else:
+            wrong = number if what == "double" else str(self.rng.randint(61, 99))
+            terms[place : place + 1] = (
+                [terms[place]] * 2 if what == "double" else [terms[place].replace(number, wrong, 1)]
+            )
+            reason = self.pick("refused_number").format(item=wrong)
+        return render_call(Call(self.names["compute"], (f"{head}{'+'.join(terms)}{tail}",)), self.form), reason
+
+    def item_with(self, number: str) -> str:
+        """The first item whose answer shows the number."""
+        return next((str(item) for item, seen in self.reads(len(self.script))[1].items() if number in seen), number)
 
 
 def prompt_like(rng: random.Random) -> str:

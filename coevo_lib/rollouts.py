@@ -21,7 +21,11 @@ FAULT_RETRIES = 2
 
 
 def roll_out(
-    engine: Engine, jobs: Iterable[Callable[[], Episode]], *, temperature: float = 0.0, concurrency: int = 64,
+    engine: Engine,
+    jobs: Iterable[Callable[[], Episode]],
+    *,
+    temperature: float = 0.0,
+    concurrency: int = 64,
     progress: Callable[[Iterable], Iterable] = iter,
 ) -> list[Episode]:
     """Plays every job's episode to its end; returns them in the order of the jobs.
@@ -44,13 +48,16 @@ def _play_job(engine: Engine, job: Callable[[], Episode], temperature: float) ->
 
 def student_jobs(task: Task, instances: list[Instance], harness: Harness, max_turns: int, samples: int = 1) -> list:
     """One job per instance and sample."""
+
     def job(instance, sample):
         return lambda: Episode(task, instance, harness, max_turns=max_turns, sample=sample)
 
     return [job(instance, sample) for instance in instances for sample in range(samples)]
 
 
-def expert_episodes(expert: ScriptedExpert, task: Task, instances: list[Instance], harness: Harness, max_turns: int) -> list[Episode]:
+def expert_episodes(
+    expert: ScriptedExpert, task: Task, instances: list[Instance], harness: Harness, max_turns: int
+) -> list[Episode]:
     """The expert's episodes from an empty prefix."""
     episodes = [Episode(task, instance, harness, max_turns=max_turns) for instance in instances]
     for episode in episodes:

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from coevo_lib.engines.base import Engine
 from coevo_lib.errors import UserError
 from coevo_lib.harness import Harness, diff, from_sections, to_sections
-from coevo_lib.meta_agent import Edit, MetaAgent
+from coevo_lib.meta_agent import MetaAgent
+from coevo_lib.operators import Edit
 from coevo_lib.rollouts import roll_out, student_jobs
 from coevo_lib.task import Instance, Task
-from coevo_lib.trajectory import Trajectory
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,21 @@ class Search:
         if not self.lineage:
             self._row(harness, kind="seed", element="", why="h0", accepted=True)
         row = next(r for r in reversed(self.lineage) if r["harness"] == harness.id)
-        row |= {"select_successes": int(sum(scores)), "select_n": len(scores), "select_scores": [int(s) for s in scores]}
+        row |= {
+            "select_successes": int(sum(scores)),
+            "select_n": len(scores),
+            "select_scores": [int(s) for s in scores],
+        }
 
     # ---- the record
 
     def _row(self, harness: Harness, **fields) -> dict:
-        row = {"iteration": len(self.lineage), "harness": harness.id, "elements": harness.elements(), "toml": harness.to_toml()} | fields
+        row = {
+            "iteration": len(self.lineage),
+            "harness": harness.id,
+            "elements": harness.elements(),
+            "toml": harness.to_toml(),
+        } | fields
         self.lineage.append(row)
         return row
 
@@ -110,12 +119,22 @@ class Search:
         edit = self._edit
         lost = sum(b > a for b, a in zip(before, after))
         self._row(
-            edit.harness, parent=parent.id, kind=edit.kind, element=edit.element, why=edit.why, accepted=accepted,
-            minibatch_n=len(before), minibatch_before=int(sum(before)), minibatch_after=int(sum(after)), newly_failing=lost,
+            edit.harness,
+            parent=parent.id,
+            kind=edit.kind,
+            element=edit.element,
+            why=edit.why,
+            accepted=accepted,
+            minibatch_n=len(before),
+            minibatch_before=int(sum(before)),
+            minibatch_after=int(sum(after)),
+            newly_failing=lost,
             diff=diff(parent, edit.harness),
         )
         verdict = "kept" if accepted else "dropped"
-        self.report(f"{self.task.name} s{self.seed} {len(self.lineage) - 1}: {edit.element} {int(sum(before))}->{int(sum(after))}/{len(before)} {verdict}")
+        self.report(
+            f"{self.task.name} s{self.seed} {len(self.lineage) - 1}: {edit.element} {int(sum(before))}->{int(sum(after))}/{len(before)} {verdict}"
+        )
 
     def run(self) -> Harness:
         """Searches from h0 and returns h*."""
@@ -123,11 +142,21 @@ class Search:
 
         started = time.time()
         gepa.optimize(
-            seed_candidate=to_sections(Harness()), trainset=self.evolve, valset=self.select, adapter=self,
-            candidate_selection_strategy="current_best", skip_perfect_score=False, module_selector="all",
-            reflection_minibatch_size=self.budget.minibatch, acceptance_criterion=self, seed=self.seed,
+            seed_candidate=to_sections(Harness()),
+            trainset=self.evolve,
+            valset=self.select,
+            adapter=self,
+            candidate_selection_strategy="current_best",
+            skip_perfect_score=False,
+            module_selector="all",
+            reflection_minibatch_size=self.budget.minibatch,
+            acceptance_criterion=self,
+            seed=self.seed,
             stop_callbacks=[lambda state: state.i + 1 >= self.budget.proposals or self._exhausted],
-            callbacks=[self], logger=_Silent(), raise_on_exception=True, track_best_outputs=False,
+            callbacks=[self],
+            logger=_Silent(),
+            raise_on_exception=True,
+            track_best_outputs=False,
         )
         self.seconds = time.time() - started
         return self.best
@@ -145,15 +174,21 @@ class Search:
         rows, best = [], 0
         for row in self.lineage:
             best = max(best, row.get("select_successes", 0))
-            rows.append({
-                "proposal": row["iteration"], "harness": row["harness"], "kind": row["kind"], "element": row["element"], "accepted": row["accepted"],
-                "select_successes": row.get("select_successes", ""), "best_so_far": best, "select_n": len(self.select),
-            })
+            rows.append(
+                {
+                    "proposal": row["iteration"],
+                    "harness": row["harness"],
+                    "kind": row["kind"],
+                    "element": row["element"],
+                    "accepted": row["accepted"],
+                    "select_successes": row.get("select_successes", ""),
+                    "best_so_far": best,
+                    "select_n": len(self.select),
+                }
+            )
         return rows
 
 
 class _Silent:
     def log(self, message: str) -> None:
         """gepa's own log is not shown; `lineage` says the same."""
-
-

@@ -114,6 +114,13 @@ def show_table(frame, caption: str = "", decimals: int = 3) -> Shown:
     return _wrap(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", text)
 
 
+def duration(seconds: float) -> str:
+    """A time in words: 42 s, 12 min, 3.4 h."""
+    if seconds < 5400:
+        return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
 # ---- pieces
 
 

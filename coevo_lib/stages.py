@@ -31,7 +31,7 @@ STAGES = (
     Stage("02_rollouts", "rollouts", ("rollouts.jsonl",)),
     Stage("03_failure_localization", "localization", ("failures.jsonl",)),
     Stage("04_correction", "correction", ("corrections.jsonl",)),
-    Stage("05_training", "training", ("rows.jsonl", "adapter/adapter_config.json", "training_log.csv")),
+    Stage("05_training", "training", ("rows.jsonl", "adapter/adapter_config.json", "training_log.csv", "summary.json")),
     Stage("06_evaluation", "evaluation", ("rollouts.jsonl",)),
     Stage(
         "07_results",

@@ -18,21 +18,23 @@ from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.files import sha256_text, write_text_atomic
 from coevo_lib.harness import Harness
-from coevo_lib.profile import find_root
 from coevo_lib.preparation import generic_rows
+from coevo_lib.profile import find_root
 from coevo_lib.rows import whole_rows
 from coevo_lib.task import load_task
 from coevo_lib.training import Recipe
 
 TASKS = ("attendance", "shopadmin")
-GENERIC_ROWS = 1080
+GENERIC_ROWS = 1400
 ROWS_PER_TASK = 6
 SEED = 0
 RECIPE = Recipe(learning_rate=1e-3, epochs=1, batch=6)
 FOLDER = "student"
 
 
-def preparation_rows(generic: int = GENERIC_ROWS, per_task: int = ROWS_PER_TASK, tasks: tuple[str, ...] = TASKS) -> list[dict]:
+def preparation_rows(
+    generic: int = GENERIC_ROWS, per_task: int = ROWS_PER_TASK, tasks: tuple[str, ...] = TASKS
+) -> list[dict]:
     """All rows of the preparation: generic ones, then a few a task under h0 in the stepwise style."""
     rows = generic_rows(generic, SEED)
     for name in tasks:

@@ -89,7 +89,10 @@ def read_failures(stage: Stage, unit: Unit) -> list[Failure]:
 
 
 def _failures(source: Unit) -> list[Failure]:
-    return [Failure(**{name: row[name] for name in Failure.__dataclass_fields__}) for row in read_jsonl(source.dir / "failures.jsonl")]
+    return [
+        Failure(**{name: row[name] for name in Failure.__dataclass_fields__})
+        for row in read_jsonl(source.dir / "failures.jsonl")
+    ]
 
 
 def material(stage: Stage, unit: Unit, name: str) -> Material:
@@ -99,7 +102,9 @@ def material(stage: Stage, unit: Unit, name: str) -> Material:
     [failed] = [u for u in stage.input(unit, "03_failure_localization") if u.task == name]
     path = rolled.dir / "rollouts.jsonl"
     rollouts = {
-        which: read_trajectories(path, lambda row, which=which: row["author"] == "student" and row["harness_name"] == which)
+        which: read_trajectories(
+            path, lambda row, which=which: row["author"] == "student" and row["harness_name"] == which
+        )
         for which in ("h0", "hstar")
     }
     failures = {failure.instance: failure for failure in _failures(failed)}

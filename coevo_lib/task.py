@@ -162,7 +162,9 @@ class Task:
         with file.with_suffix(".toml").open("rb") as handle:
             self.templates: dict[str, dict] = tomllib.load(handle)["templates"]
 
-    def instances(self, split: str, n: int, *, size: int | None = None, diversity: int = 3, seed: int = 0) -> list[Instance]:
+    def instances(
+        self, split: str, n: int, *, size: int | None = None, diversity: int = 3, seed: int = 0
+    ) -> list[Instance]:
         """The first `n` instances of a split; equal arguments give equal instances.
 
         Splits are disjoint by construction: an instance belongs to the split that its own content
@@ -181,7 +183,14 @@ class Task:
             if split_of(data) == split:
                 break
         text = self.templates[template]["text"]
-        return Instance(f"{self.name}/{split}/{index:04d}", self.name, split, text.format_map(goal), {**goal, "template": template}, data)
+        return Instance(
+            f"{self.name}/{split}/{index:04d}",
+            self.name,
+            split,
+            text.format_map(goal),
+            {**goal, "template": template},
+            data,
+        )
 
 
 def split_of(data: dict) -> str:
@@ -195,7 +204,9 @@ def task_file(name_or_path: str) -> Path:
     file = Path(name_or_path) if name_or_path.endswith(".py") else TASKS_DIR / f"{name_or_path}.py"
     if not file.exists():
         known = ", ".join(sorted(p.stem for p in TASKS_DIR.glob("*.py") if p.stem != "__init__"))
-        raise UserError(f"tasks: no task {name_or_path!r} ({file}); known tasks: {known}; or give the path of a .py file")
+        raise UserError(
+            f"tasks: no task {name_or_path!r} ({file}); known tasks: {known}; or give the path of a .py file"
+        )
     return file
 
 
@@ -221,7 +232,9 @@ def check_protocol(cls: type[Task], file: Path) -> None:
     if not isinstance(getattr(cls, "world", None), type) or not issubclass(cls.world, World):
         raise UserError(f"{file}: {cls.__name__}.world must be a subclass of World")
     if cls.draw is Task.draw:
-        raise UserError(f"{file}: {cls.__name__}.draw is missing; write draw(self, rng, size, template) -> (goal, data)")
+        raise UserError(
+            f"{file}: {cls.__name__}.draw is missing; write draw(self, rng, size, template) -> (goal, data)"
+        )
     for name, arguments in cls.world.tools().items():
         if not getattr(cls.world, name).__doc__:
             raise UserError(f"{file}: tool {name} has no docstring; write one line that says what it does")

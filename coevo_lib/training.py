@@ -52,7 +52,9 @@ def encode_rows(rows: list[dict], tokenizer, max_length: int) -> list[dict]:
     encoded = [encode(row, tokenizer) for row in rows]
     for index, item in enumerate(encoded):
         if len(item["input_ids"]) > max_length:
-            raise UserError(f"rows.jsonl: row {index} has {len(item['input_ids'])} tokens; raise max_length ({max_length})")
+            raise UserError(
+                f"rows.jsonl: row {index} has {len(item['input_ids'])} tokens; raise max_length ({max_length})"
+            )
         if all(label == IGNORE for label in item["labels"]):
             raise UserError(f"rows.jsonl: row {index} carries no loss; its mask must be true for an assistant message")
     return encoded
@@ -77,19 +79,39 @@ def train_adapter(base_dir: Path, rows: list[dict], out: Path, recipe: Recipe, c
     batches = make_batches(encoded, recipe)
     work = checkpoints or out / "checkpoints"
     arguments = TrainingArguments(
-        output_dir=str(work), max_steps=len(batches), per_device_train_batch_size=1, learning_rate=recipe.learning_rate,
-        lr_scheduler_type="linear", warmup_steps=min(10, len(batches) // 10), weight_decay=0.0, seed=recipe.seed,
-        logging_steps=5, save_steps=50, save_total_limit=1, report_to=[], disable_tqdm=True, use_cpu=not torch.cuda.is_available(),
-        dataloader_pin_memory=False, remove_unused_columns=False, max_grad_norm=1.0,
+        output_dir=str(work),
+        max_steps=len(batches),
+        per_device_train_batch_size=1,
+        learning_rate=recipe.learning_rate,
+        lr_scheduler_type="linear",
+        warmup_steps=min(10, len(batches) // 10),
+        weight_decay=0.0,
+        seed=recipe.seed,
+        logging_steps=5,
+        save_steps=50,
+        save_total_limit=1,
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=not torch.cuda.is_available(),
+        dataloader_pin_memory=False,
+        remove_unused_columns=False,
+        max_grad_norm=1.0,
     )
-    trainer = _trainer_class()(model=lora_model(base_dir, recipe), args=arguments, train_dataset=batches, data_collator=collate)
+    trainer = _trainer_class()(
+        model=lora_model(base_dir, recipe), args=arguments, train_dataset=batches, data_collator=collate
+    )
     trainer.remove_callback(_printer())
     trainer.train(resume_from_checkpoint=_newest(work))
     trainer.model.to(torch.bfloat16).save_pretrained(out / "adapter")
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     _write_log(out / "training_log.csv", log)
     tokens = sum(len(item["input_ids"]) for item in encoded) * recipe.epochs
-    return {"steps": len(batches), "tokens": tokens, "trained_tokens": trained_tokens(encoded) * recipe.epochs, "loss": log[-1]["loss"] if log else 0.0}
+    return {
+        "steps": len(batches),
+        "tokens": tokens,
+        "trained_tokens": trained_tokens(encoded) * recipe.epochs,
+        "loss": log[-1]["loss"] if log else 0.0,
+    }
 
 
 def lora_model(base_dir: Path, recipe: Recipe):
@@ -98,7 +120,9 @@ def lora_model(base_dir: Path, recipe: Recipe):
     from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(base_dir, dtype=torch.bfloat16, attn_implementation="eager")
-    config = LoraConfig(r=recipe.rank, lora_alpha=recipe.alpha, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM")
+    config = LoraConfig(
+        r=recipe.rank, lora_alpha=recipe.alpha, target_modules="all-linear", lora_dropout=0.0, task_type="CAUSAL_LM"
+    )
     return get_peft_model(model, config)
 
 

@@ -58,8 +58,8 @@ def test_a_second_request_is_answered_from_the_cache(cache):
 
 def test_every_setting_that_decides_a_reply_is_in_the_key():
     requests = [
-        ask("a"), ask("b"), ask("a", max_tokens=8), ask("a", temperature=0.5), ask("a", sample=1), ask("a", stop=("x",)),
-        Request(({"role": "system", "content": "a"},)),
+        ask("a"), ask("b"), ask("a", max_tokens=8), ask("a", temperature=0.5), ask("a", sample=1),
+        ask("a", stop=("x",)), Request(({"role": "system", "content": "a"},)),
     ]  # fmt: skip
     keys = {request_key(model, request) for model in ("m1", "m2") for request in requests}
     assert len(keys) == 2 * len(requests)

@@ -176,7 +176,8 @@ def test_localization_is_scored_against_what_was_planted():
 
 
 def test_costs_are_summed_by_stage_task_and_arm():
-    entries = [{"stage": "02", "task": "mock", "seconds": 1.5, "rollouts": 3}, {"stage": "02", "task": "mock", "seconds": 2}]
+    entries = [{"stage": "02", "task": "mock", "seconds": 1.5, "rollouts": 3}]
+    entries += [{"stage": "02", "task": "mock", "seconds": 2}]
     result = one(costs_table([*entries, {"stage": "01", "seconds": 9}]), stage="02")
     assert (result.seconds, result.rollouts, result.arm) == (3.5, 3, "")
 
@@ -194,7 +195,8 @@ def test_behaviour_tells_calculators_loops_and_finishers_apart():
 
 
 def test_tables_without_rows_keep_their_columns():
-    frames = [table1_success([], []), table1_contrasts([], []), table2_elements([], {}), table4_edits([]), behaviour([])]
+    frames = [table1_success([], []), table1_contrasts([], []), table2_elements([], {}), table4_edits([])]
+    frames += [table3_failures([], {}), costs_table([]), tasks_table([], []), behaviour([])]
     assert all(len(frame) == 0 and len(frame.columns) >= 5 for frame in frames)
 
 

@@ -29,7 +29,7 @@ class ApiEngine(EngineContext):
         self._model = model
         key = os.environ.get(key_env)
         if not key:
-            raise UserError(f"engine: the environment variable {key_env} holds no key; set it (any word for a local server)")
+            raise UserError(f"engine: the variable {key_env} holds no key; set it (any word for a local server)")
         try:
             from openai import OpenAI
         except ImportError:

@@ -83,7 +83,7 @@ class TransformersEngine(EngineContext):
                 logging.enable_progress_bar()
         except Exception as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-            raise UserError(f"engine: transformers cannot start ({reason}); check the model folder {model_dir}") from None
+            raise UserError(f"engine: transformers cannot start ({reason}); check the model {model_dir}") from None
 
     def _own(self) -> None:
         while True:

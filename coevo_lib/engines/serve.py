@@ -72,20 +72,19 @@ def read_request(body: dict) -> Request:
 
 
 def completion(model: str, reply: Reply) -> dict:
+    message = {"role": "assistant", "content": reply.text}
     return {
         "id": "chatcmpl-0",
         "object": "chat.completion",
         "created": 0,
         "model": model,
-        "choices": [
-            {"index": 0, "message": {"role": "assistant", "content": reply.text}, "finish_reason": reply.finish, "logprobs": None}
-        ],
+        "choices": [{"index": 0, "message": message, "finish_reason": reply.finish, "logprobs": None}],
         "usage": {
             "prompt_tokens": reply.prompt_tokens,
             "completion_tokens": reply.output_tokens,
             "total_tokens": reply.prompt_tokens + reply.output_tokens,
         },
-    }  # fmt: skip
+    }
 
 
 def problem(message: str) -> dict:

@@ -1,7 +1,7 @@
 """vLLM behind a child process: this side sends rendered prompts and turns answers into futures.
 
-One owner thread starts the worker, reads its answers and notices its death. Leaves out everything that needs vLLM itself
-(see `vllm_worker`) and caching.
+One owner thread starts the worker, reads its answers and notices its death. Leaves out everything that needs vLLM
+itself (see `vllm_worker`) and caching.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The child process that owns one vLLM engine: `python -m coevo_lib.engines.vllm_worker FD PARENT SETTINGS`.
 
-vLLM frees no memory when its objects go, so the engine lives and dies with this process. Frames are JSON over the socket
-FD, never stdout, because vLLM prints. New requests join the running batch between two steps. Leaves out caching.
+vLLM frees no memory when its objects go, so the engine lives and dies with this process. Frames are JSON over the
+socket FD, never stdout, because vLLM prints. New requests join the running batch between two steps. Leaves out caching.
 """
 
 from __future__ import annotations

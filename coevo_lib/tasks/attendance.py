@@ -10,10 +10,32 @@ from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
 from coevo_lib.task import AnswerWorld, Style, Task, ToolError, View, tool
 
-TEAMS = ("Harbor", "Summit", "Meadow", "Canyon", "Orchard", "Glacier")
+TEAMS = ("Sales", "Kitchen", "Garden", "Library", "Night", "Office")
 PEOPLE = (
-    "Ivy", "Pat", "Sol", "Max", "Ana", "Leo", "Mia", "Tom", "Zoe", "Ben", "Eva", "Sam", "Kim", "Joe", "Amy",
-    "Rob", "Liz", "Dan", "Fay", "Gus", "Ned", "Uma", "Vic", "Wes",
+    "Ivy",
+    "Pat",
+    "Sol",
+    "Max",
+    "Ana",
+    "Leo",
+    "Mia",
+    "Tom",
+    "Zoe",
+    "Ben",
+    "Eva",
+    "Sam",
+    "Kim",
+    "Joe",
+    "Amy",
+    "Rob",
+    "Liz",
+    "Dan",
+    "Fay",
+    "Gus",
+    "Ned",
+    "Uma",
+    "Vic",
+    "Wes",
 )
 
 

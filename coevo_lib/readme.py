@@ -1,0 +1,144 @@
+"""The results in the README: written from the tables of a committed run, so that no number there is typed by hand.
+
+    python -m coevo_lib.readme --profile cpu            writes the text between the two marks
+    python -m coevo_lib.readme --profile cpu --check    ends with status 1 when that text is out of date
+
+The wording says what an interval holds, for either sign; what it means is for the README's author.
+"""
+
+import argparse
+import csv
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from coevo_lib.errors import UserError
+from coevo_lib.files import rebuild_hint, write_text_atomic
+from coevo_lib.profile import find_root, load_profile
+from coevo_lib.show import duration
+from coevo_lib.stages import outputs_base
+
+START, END = "<!-- results:start -->", "<!-- results:end -->"
+MAIN_ARMS = ("student_h0", "student_hstar", "imit_h0", "imit_hstar", "corr_hstar", "expert_h0", "expert_hstar")
+PRIMARY = "corr_hstar - imit_hstar"
+
+
+def update_readme(readme_path: str | Path, results_dir: str | Path, check: bool = False) -> bool:
+    """Replace the README's results by those of `results_dir` (a 07_results folder); True if they differed.
+
+    With `check` nothing is written. Raises UserError for a README without the two marks, or a missing table.
+    """
+    path = Path(readme_path)
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    before, start, rest = text.partition(START)
+    _, end, after = rest.partition(END)
+    if not start or not end:
+        raise UserError(f"{path.name}: needs the line {START} and, after it, the line {END}")
+    new = f"{before}{START}\n{results_text(Path(results_dir))}{END}{after}"
+    if new != text and not check:
+        write_text_atomic(path, new)
+    return new != text
+
+
+def results_text(results_dir: Path) -> str:
+    """The Markdown for a 07_results folder: success, the primary contrast, the other contrasts, costs."""
+    success, contrasts, costs = (
+        _read(results_dir / "tables" / f"{name}.csv") for name in ("table1_success", "table1_contrasts", "costs")
+    )
+    measured = [row for row in contrasts if int(row["n_pairs"])]
+    primary = [row for row in measured if row["contrast"] == PRIMARY]
+    others = [row for row in measured if row["contrast"] != PRIMARY and row["task"] == "all"]
+    parts = [_success_table(success), _sentences("Primary contrast", primary), _sentences("Other contrasts", others)]
+    return "\n".join(part for part in [*parts, _costs(costs)] if part)
+
+
+def main(words: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m coevo_lib.readme", description="Write the README's results.")
+    parser.add_argument("--profile", default="cpu", help="whose results, e.g. cpu")
+    parser.add_argument("--round", type=int, default=1, help="pass of the loop, from 1")
+    parser.add_argument("--check", action="store_true", help="only say whether the README is out of date")
+    arguments = parser.parse_args(words)
+    try:
+        root = find_root()
+        profile = load_profile(arguments.profile, root, arguments.round)
+        results = outputs_base(profile) / f"r{profile.round}" / "07_results"
+        changed = update_readme(root / "README.md", results, arguments.check)
+    except UserError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if changed and arguments.check:
+        print(f"README.md: results out of date; run: python -m coevo_lib.readme --profile {profile.reference}")
+        return 1
+    print(f"README.md: results {'written' if changed else 'up to date'}")
+    return 0
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise UserError(f"{path.name} is missing; {rebuild_hint(path)}")
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def _success_table(rows: list[dict]) -> str:
+    arms = [arm for arm in MAIN_ARMS if any(row["arm"] == arm for row in rows)]
+    tasks = sorted(dict.fromkeys(row["task"] for row in rows), key=lambda task: task != "all")
+    cells = {(row["task"], row["arm"]): _cell(row) for row in rows}
+    lines = [["task", *arms], ["---", *["---:"] * len(arms)]]
+    lines += [[task, *(cells.get((task, arm), "") for arm in arms)] for task in tasks]
+    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    counts = [int(row["n_instances"]) for row in rows if row["task"] == "all" and row["arm"] in arms]
+    text = f"Success on `test` in percent, with 95% intervals; up to {max(counts, default=0)} instances an arm.\n"
+    noted = [arm for arm in arms if any(row["arm"] == arm and row.get("note") for row in rows)]
+    if noted:
+        text += f"By construction, no evidence: {', '.join(noted)} (a scripted expert).\n"
+    faults = sum(int(row.get("faults") or 0) for row in rows if row["task"] == "all")
+    text += f"Infrastructure faults, which are no scores: {faults}.\n"
+    return f"{table}\n{text}" if arms else ""
+
+
+def _cell(row: dict) -> str:
+    value, low, high = (_number(row[name]) * 100 for name in ("success", "ci_low", "ci_high"))
+    return "" if math.isnan(value) else f"{value:.0f} [{low:.0f}, {high:.0f}]"
+
+
+def _sentences(title: str, rows: list[dict]) -> str:
+    return f"{title}:\n\n" + "".join(f"- {_sentence(row)}\n" for row in rows) if rows else ""
+
+
+def _sentence(row: dict) -> str:
+    low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p"))
+    holds = "includes" if low <= 0 <= high else "excludes"
+    chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    scope = "all tasks" if row["task"] == "all" else row["task"]
+    change, start, end = (_points(row[name]) for name in ("difference", "ci_low", "ci_high"))
+    text = f"`{row['contrast']}`, {scope}: {change} points, 95% interval [{start}, {end}]; "
+    text += f"the interval {holds} zero ({chance}, {row['n_pairs']} paired instances"
+    for words, name in (("detectable with 80% power: {}", "minimum_detectable"), ("the paper: {}", "paper_difference")):
+        if not math.isnan(_number(row[name])):
+            text += "; " + words.format(_points(row[name]).lstrip("+" if name == "minimum_detectable" else ""))
+    return f"{text})."
+
+
+def _costs(rows: list[dict]) -> str:
+    stages = dict.fromkeys(row["stage"] for row in rows)
+    total = sum(_number(row["seconds"]) for row in rows)
+    return f"Time: {duration(total)} in all ({', '.join(_stage_costs(rows, stages))}).\n" if rows else ""
+
+
+def _stage_costs(rows: list[dict], stages: dict) -> Iterator[str]:
+    for stage in stages:
+        mine = [row for row in rows if row["stage"] == stage]
+        seconds, rollouts = (sum(_number(row[name]) for row in mine) for name in ("seconds", "rollouts"))
+        yield f"{stage} {duration(seconds)}" + (f" for {rollouts:,.0f} rollouts" if rollouts else "")
+
+
+def _points(text: str) -> str:
+    """A fraction as percentage points with its sign; no sign on what rounds to zero."""
+    shown = f"{100 * _number(text):+.1f}"
+    return "0.0" if shown in ("+0.0", "-0.0") else shown
+
+
+def _number(text: str) -> float:
+    return float(text) if text else math.nan

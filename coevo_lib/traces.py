@@ -1,0 +1,120 @@
+"""What the offline meta-agent reads out of trajectories: relations between tools, and failure signatures.
+
+It knows no task: this list feeds that argument, this tool computes, that one finishes: all of it is learned
+from what was played on `evolve`.
+"""
+
+from collections import Counter
+
+from coevo_lib.arithmetic import numbers_in
+from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
+
+
+class Traces:
+    """What can be learned from trajectories: `known` teaches relations, `recent` shows the failures."""
+
+    def __init__(self, known: list[Trajectory], recent: list[Trajectory]):
+        self.failures = [t for t in recent if not t.success and t.status != "fault"]
+        self.successes = [t for t in recent if t.success]
+        self.pairs = _pairs(known)
+        self.finishers = _tools(t.turns[-1].call for t in known if t.status == "finished")
+        self.computers = [name for name in _computers(known) if name not in self.finishers]
+        self.solved = [t for t in known if t.success]
+        self.always = _always(self.solved)
+
+    def count(self, signature) -> int:
+        return sum(bool(signature(t)) for t in self.failures)
+
+
+def _tools(calls) -> list[str]:
+    return [name for name, _ in Counter(call.tool for call in calls if call).most_common()]
+
+
+def _pairs(known: list[Trajectory]) -> list[tuple[str, str]]:
+    """(first, each): items that `first` listed were arguments of `each`, seen at least three times."""
+    count: Counter = Counter()
+    for trajectory in known:
+        listed: dict[str, str] = {}
+        for fact in trajectory.facts:
+            if len(fact.call.args) == 1 and str(fact.call.args[0]) in listed:
+                count[listed[str(fact.call.args[0])], fact.call.tool] += 1
+            if isinstance(fact.value, list):
+                listed |= {str(item): fact.call.tool for item in fact.value}
+    return [pair for pair, n in count.most_common() if n >= 3 and pair[0] != pair[1]]
+
+
+def _computers(known: list[Trajectory]) -> list[str]:
+    """Tools that take a text holding several numbers."""
+    calls = [turn.call for t in known for turn in t.turns if turn.call and turn.status == OK]
+    return _tools(c for c in calls if any(isinstance(a, str) and len(numbers_in(a)) >= 2 for a in c.args))
+
+
+def _always(successes: list[Trajectory]) -> list[str]:
+    """Tools that every success used, in the order of the first success."""
+    used = [[fact.call.tool for fact in t.facts] for t in successes]
+    return [name for name in dict.fromkeys(used[0]) if all(name in u for u in used)] if used else []
+
+
+# ---- failure signatures
+
+
+def skipped_read(pairs) -> callable:
+    def signature(t: Trajectory) -> bool:
+        for first, each in pairs:
+            items = [str(i) for f in t.facts if f.call.tool == first and isinstance(f.value, list) for i in f.value]
+            used = {str(arg) for f in t.facts if f.call.tool == each for arg in f.call.args}
+            if not items or set(items) - used:
+                return True
+        return False
+
+    return signature
+
+
+def repeats(t: Trajectory) -> bool:
+    calls = [turn.call for turn in t.turns if turn.call]
+    return len(set(calls)) < len(calls)
+
+
+def malformed(t: Trajectory) -> bool:
+    return any(turn.status == MALFORMED for turn in t.turns)
+
+
+def refused(t: Trajectory) -> bool:
+    return any(turn.status == REFUSED for turn in t.turns)
+
+
+def tool_error(t: Trajectory) -> bool:
+    return any(turn.status == ERROR for turn in t.turns)
+
+
+def ungrounded(tools: list[str]):
+    def signature(t: Trajectory) -> bool:
+        seen = set(numbers_in(t.prompt))
+        for turn in t.turns:
+            if turn.call and turn.call.tool in tools and any(set(numbers_in(str(a))) - seen for a in turn.call.args):
+                return True
+            seen |= set(numbers_in(turn.observation))
+        return False
+
+    return signature
+
+
+def share_used(t: Trajectory, computers: list[str], each: str) -> float | None:
+    """The smallest share of an answer's numbers that the last computation used; None without one."""
+    call = next((turn.call for turn in reversed(t.turns) if turn.call and turn.call.tool in computers), None)
+    answers = {fact.call.args: numbers_in(str(fact.value)) for fact in t.facts if fact.call.tool == each}
+    shares = []
+    used = Counter(number for arg in call.args for number in numbers_in(str(arg))) if call else Counter()
+    for numbers in filter(None, answers.values()):
+        met = Counter(numbers) & used
+        used -= met
+        shares.append(sum(met.values()) / len(numbers))
+    return min(shares) if call and shares else None
+
+
+def lacks(tool: str):
+    return lambda t: all(fact.call.tool != tool for fact in t.facts)
+
+
+def refused_by(element: str):
+    return lambda t: any(event.element == element for turn in t.turns for event in turn.events)
