@@ -80,7 +80,12 @@ class Episode:
         return turn
 
     def _repair(self, text: str, events: list[Event]) -> str:
-        past = self.past
+        """Only a reply that cannot be read is mended."""
+        try:
+            parse_call(text, self.harness.format.call)
+            return text
+        except CallSyntaxError:
+            past = self.past
         for hook in self.harness.hooks.use:
             repaired = hook.repair(text, past)
             if repaired != text:

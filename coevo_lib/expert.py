@@ -50,10 +50,13 @@ class ScriptedExpert:
 
 
 def view_of(episode: Episode) -> View:
-    """What an expert may know of a live episode."""
+    """What an expert may know of a live episode: answers that the context rule removed are not among it."""
     toolbox = episode.toolbox
     composites = {(c.first, c.each): c.name for c in toolbox.composites.values() if c.name in toolbox.visible}
-    return View(episode.instance.goal, episode.trajectory.facts, frozenset(toolbox.visible), composites)
+    keep = episode.harness.context.keep
+    shown = episode.turns[-keep:] if keep else episode.turns
+    facts = [fact for turn in shown for fact in turn.facts]
+    return View(episode.instance.goal, facts, frozenset(toolbox.visible), composites)
 
 
 def play_expert(expert: ScriptedExpert, episode: Episode) -> Trajectory:

@@ -104,7 +104,7 @@ class Harness(Part):
         return hashlib.sha256(self.to_toml().encode()).hexdigest()[:12]
 
     def to_toml(self) -> str:
-        return tomli_w.dumps(self.model_dump(), multiline_strings=True)
+        return _dump(self.model_dump())
 
     def elements(self) -> list[str]:
         """The names of the elements that differ from the unevolved harness, as in table 2."""
@@ -154,12 +154,18 @@ def diff(old: Harness, new: Harness) -> str:
 
 def to_sections(harness: Harness) -> dict[str, str]:
     """Section -> its TOML text: what `gepa` calls a candidate."""
-    return {name: tomli_w.dumps({name: part}, multiline_strings=True) for name, part in harness.model_dump().items()}
+    return {name: _dump({name: part}) for name, part in harness.model_dump().items()}
 
 
 def from_sections(sections: dict[str, str]) -> Harness:
     """The harness of a candidate; inverse of `to_sections`."""
     return parse_harness("\n".join(sections[name] for name in SECTIONS if name in sections), "candidate")
+
+
+def _dump(plain: dict) -> str:
+    """TOML text that reads back as `plain`; multi-line strings where they lose nothing (a carriage return would)."""
+    text = tomli_w.dumps(plain, multiline_strings=True)
+    return text if "\\r" not in repr(plain) else tomli_w.dumps(plain)
 
 
 def _fix(error: dict) -> str:

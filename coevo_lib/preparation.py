@@ -1,25 +1,17 @@
 """Generic tool-use rows: what a small model must have seen to read a harness at all (rule 4).
 
-Every row is one solved episode over invented tools: list and read each, narrow and read parts, look
-up a chain, act on some, then compute and finish, step by step. Layout, names, lengths and harness
-furniture (recipes, examples, notes, refusals, composites, call form) vary, for breadth matters more
-than repetition (regime notes in the README). Injected mistakes carry no loss. Words stand in
-preparation.toml; tests check that they share nothing with the tasks.
+Every row is one scene (see `scenes`), played step by step with the furniture of a harness around it: recipes,
+examples, notes, refusals and recovery. Breadth matters more than repetition, so everything varies. Injected
+mistakes carry no loss. Tests check that the words share nothing with the tasks.
 """
 
 import random
 import re
-import tomllib
-from pathlib import Path
 
-from coevo_lib.arithmetic import evaluate
 from coevo_lib.calls import Call, render_call
+from coevo_lib.scenes import WORDS, Scene
 
-WORDS = tomllib.loads((Path(__file__).parent / "preparation.toml").read_text())
 MAX_CHARACTERS = 1400
-SHARE = {
-    "composite": 0.4, "hidden": 0.6, "notes": 0.12, "mistake": 0.3, "wrong sum": 0.3, "recipe": 0.2, "example": 0.15, "json": 0.05, "spare": 0.4,
-}  # fmt: skip
 
 
 def generic_rows(n: int, seed: int = 0) -> list[dict]:
@@ -29,201 +21,19 @@ def generic_rows(n: int, seed: int = 0) -> list[dict]:
     """
     rows, index = [], 0
     while len(rows) < n:
-        row = Scene(random.Random(f"generic-{seed}-{index}")).row()
+        row = Lesson(random.Random(f"generic-{seed}-{index}")).row()
         index += 1
         if sum(len(message["content"]) + 12 for message in row["messages"]) <= MAX_CHARACTERS:
             rows.append(row)
     return rows
 
 
-class Scene:
-    """One invented domain with its tools and words."""
-
-    def __init__(self, rng: random.Random):
-        self.rng = rng
-        self.form = "json" if self.chance("json") else "python"
-        noun, group = self.pick("nouns"), self.pick("groups")
-        self.words = {"noun": noun, "nouns": noun + "s", "group": group}
-        names = {
-            k: self.say(f"{k}_tools") for k in ("list", "read", "compute", "finish", "act", "choose", "index", "sheet")
-        }
-        self.names = names
-        self.words |= {"list": names["list"], "read": names["read"]}
-        self.fields = rng.sample(WORDS["fields"], rng.choice([1, 1, 2, 3]))
-        self.field = rng.choice(self.fields)
-        self.tools: dict[str, str] = {}
-        self.script: list[tuple[Call, str]] = []
-        self.both = self.say("composite_names") if self.chance("composite") else None
-        self.hidden = self.chance("hidden")
-        self.plan = rng.choices(
-            [self.total, self.parts, self.extreme, self.chain, self.difference, self.act], [46, 30, 6, 5, 5, 8]
-        )[0]
-
-    def pick(self, key: str) -> str:
-        return self.rng.choice(WORDS[key])
-
-    def say(self, key: str, **words) -> str:
-        return self.pick(key).format(**self.words, **words)
-
-    def chance(self, key: str) -> bool:
-        return self.rng.random() < SHARE[key]
-
-    def item(self) -> str:
-        rng = self.rng
-        style = rng.random()
-        if style < 0.45:
-            return self.pick("names")
-        if style < 0.7:
-            return f"{rng.choice('ABCDEFGHKLMNPRTVX')}{rng.randint(1, 99)}"
-        return "".join(rng.choice(WORDS["letters"]) for _ in range(rng.choice([2, 2, 3]))).capitalize()
-
-    def items(self, low: int = 2, high: int = 7) -> list[str]:
-        n, found = self.rng.randint(low, high), {}
-        while len(found) < n:
-            found[self.item()] = None
-        return list(found)
-
-    def number(self) -> int | float:
-        return self.rng.randint(2, 60) + (0.5 if self.rng.random() < 0.12 else 0)
-
-    def record(self) -> dict:
-        return {field: self.number() for field in self.fields}
-
-    # ---- the compositions
+class Lesson(Scene):
+    """A scene as a training row."""
 
     def row(self) -> dict:
         example = self.example() if self.chance("example") else None
         return self.render(self.plan(), example)
-
-    def read_each(self, first: Call, items: list, shown: dict[str, str]) -> None:
-        """Adds the reading steps: one composite call, or the list and then each item."""
-        read, both = self.names["read"], self.both
-        if both:
-            self.tools[both] = (
-                f"({self.words['group']}): {self.say('docs_both')}" if first.args else f"(): {self.say('docs_both')}"
-            )
-            self.script.append((Call(both, first.args), "\n".join(f"{i}: {shown[i]}" for i in items)))
-            if self.hidden:
-                return
-        self.tools[first.tool] = (
-            f"({self.words['group']}): {self.say('docs_list')}" if first.args else f"(): {self.say('docs_list')}"
-        )
-        self.tools[read] = f"({self.words['noun']}): {self.say('docs_read')}"
-        if not both:
-            self.script.append((first, ", ".join(map(str, items))))
-            self.script += [(Call(read, (i,)), shown[i]) for i in items]
-
-    def compute(self, terms: list[str], mean: bool = False) -> None:
-        expression = "+".join(terms)
-        if mean:
-            expression = f"({expression})/{len(terms)}"
-        value = evaluate(expression)
-        self.tools[self.names["compute"]] = f"(expression): {self.say('docs_compute')}"
-        self.script.append(
-            (Call(self.names["compute"], (expression,)), f"{value:g}" if isinstance(value, float) else str(value))
-        )
-        self.finish(value)
-
-    def finish(self, value) -> None:
-        self.tools[self.names["finish"]] = f"(result): {self.say('docs_finish')}"
-        self.script.append((Call(self.names["finish"], (value,)), "ok"))
-
-    def total(self) -> str:
-        group, items = self.pick("names"), self.items()
-        records = {i: self.record() for i in items}
-        first = Call(self.names["list"], (group,))
-        self.read_each(first, items, {i: _show(r) for i, r in records.items()})
-        others = [f for f in self.fields if f != self.field]
-        if others and self.rng.random() < 0.35:
-            other = self.rng.choice(others)
-            self.compute([f"{r[self.field]}*{r[other]}" for r in records.values()])
-            return self.rng.choice(
-                ["Total {a} times {b} for {g}?", "Sum up {a} times {b} over the {n} in {g}."]
-            ).format(a=self.field, b=other, g=group, n=self.words["nouns"])
-        mean = self.rng.random() < 0.15
-        self.compute([str(r[self.field]) for r in records.values()], mean)
-        texts = (
-            ["Average {a} of the {n} in {g}?"]
-            if mean
-            else [
-                "What is the total {a} of {g}?",
-                "Sum the {a} of all {n} in {g}.",
-                "{g}: {a} of every {n1} together?",
-                "I need the combined {a} for {g}.",
-                "How much {a} is there in {k} {g}?",
-            ]
-        )
-        return self.rng.choice(texts).format(
-            a=self.field, g=group, n=self.words["nouns"], n1=self.words["noun"], k=self.words["group"]
-        )
-
-    def parts(self) -> str:
-        kind, n = self.pick("kinds"), self.rng.randint(1, 4)
-        self.names["read"], self.words["noun"] = self.names["sheet"], "number"
-        pages = [[(self.item(), self.number()) for _ in range(self.rng.randint(1, 4))] for _ in range(n)]
-        style = self.rng.choice(["{i} {f} {v}", "{i} {v}", "{i}: {v}"])
-        shown = {
-            i + 1: ", ".join(style.format(i=k, f=self.field, v=v) for k, v in page) for i, page in enumerate(pages)
-        }
-        choose, count = self.names["choose"], sum(map(len, pages))
-        self.tools[choose] = (
-            f"(kind): {self.rng.choice(['keep one kind only', 'set which kind is shown', 'narrow to a kind'])}"
-        )
-        self.script.append(
-            (Call(choose, (kind,)), self.rng.choice([f"{kind} set", f"{count} {kind}", f"showing {kind} ({count})"]))
-        )
-        self.read_each(Call(self.names["index"]), list(shown), shown)
-        mean = self.rng.random() < 0.2
-        self.compute([str(v) for page in pages for _, v in page], mean)
-        text = (
-            "Average {f} of the {k} {n}?"
-            if mean
-            else self.rng.choice(
-                ["Total {f} of the {k} {n}?", "Sum of {f} over {k} {n}.", "How much {f} do the {k} {n} have together?"]
-            )
-        )
-        return text.format(f=self.field, k=kind, n=self.words["nouns"])
-
-    def extreme(self) -> str:
-        group, items = self.pick("names"), self.items(2, 5)
-        values = self.rng.sample(range(2, 90), len(items))
-        records = {i: {**self.record(), self.field: v} for i, v in zip(items, values)}
-        self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
-        best = self.rng.choice([max, min])
-        self.finish(best(items, key=lambda i: records[i][self.field]))
-        return f"Which {self.words['noun']} in {group} has the {'highest' if best is max else 'lowest'} {self.field}?"
-
-    def chain(self) -> str:
-        item, target = self.items(2, 2)
-        owner, record = self.names["list"], self.record()
-        self.tools[owner] = f"({self.words['noun']}): partner of a {self.words['noun']}"
-        self.tools[self.names["read"]] = f"({self.words['noun']}): {self.say('docs_read')}"
-        self.script += [(Call(owner, (item,)), target), (Call(self.names["read"], (target,)), _show(record))]
-        self.finish(record[self.field])
-        return f"What is the {self.field} of the partner of {item}?"
-
-    def difference(self) -> str:
-        a, b = self.items(2, 2)
-        records = {i: self.record() for i in (a, b)}
-        self.tools[self.names["read"]] = f"({self.words['noun']}): {self.say('docs_read')}"
-        self.script += [(Call(self.names["read"], (i,)), _show(records[i])) for i in (a, b)]
-        times = self.rng.random() < 0.5
-        x, y = records[a][self.field], records[b][self.field]
-        self.compute([f"{x}*{y}"] if times else [f"{x}-{y}"])
-        return f"{self.field} of {a} {'times' if times else 'minus'} {self.field} of {b}?"
-
-    def act(self) -> str:
-        group, items, act = self.pick("names"), self.items(2, 5), self.names["act"]
-        limit = self.rng.randint(15, 45)
-        records = {i: self.record() for i in items}
-        self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
-        low = [i for i in items if records[i][self.field] < limit]
-        self.tools[act] = f"({self.words['noun']}): {act.replace('_', ' ')} one {self.words['noun']}"
-        self.script += [(Call(act, (i,)), f"{i} done") for i in low]
-        self.finish(len(low))
-        return f"In {group}, {act.replace('_', ' ')} every {self.words['noun']} whose {self.field} is under {limit}, then give how many."
-
-    # ---- the furniture around a script
 
     def render(self, prompt: str, example: str | None) -> dict:
         if self.chance("spare"):
@@ -285,7 +95,8 @@ class Scene:
     def note(self, index: int, noting: str | None) -> str:
         left, known = self.reads(index)
         if noting == "left" and (left or known):
-            return f"\n({self.wording['notes_left'].format(items=', '.join(map(str, left))) if left else self.wording['notes_none']})"
+            open_items = self.wording["notes_left"].format(items=", ".join(map(str, left)))
+            return f"\n({open_items if left else self.wording['notes_none']})"
         if noting == "known" and known:
             return f"\n({self.wording['notes_known'].format(facts='; '.join(f'{i} {s}' for i, s in known.items()))})"
         return ""
@@ -351,10 +162,6 @@ class Scene:
 
 def prompt_like(rng: random.Random) -> str:
     return rng.choice(["I will look it up.", "Let me see.", "The result is ready.", "Next step"])
-
-
-def _show(record: dict) -> str:
-    return ", ".join(f"{field} {value}" for field, value in record.items())
 
 
 def _message(role: str, content: str) -> dict:

@@ -47,7 +47,7 @@ class Search:
     def __post_init__(self):
         if self.budget.proposals < 1 or self.budget.minibatch > len(self.evolve):
             raise UserError(
-                f"profile: proposals ({self.budget.proposals}) must be 1 or more, and minibatch ({self.budget.minibatch}) "
+                f"profile: proposals ({self.budget.proposals}) must be 1 or more, minibatch ({self.budget.minibatch}) "
                 f"at most n_evolve ({len(self.evolve)}): the budget is too small for one full proposal"
             )
         self.lineage: list[dict] = []
@@ -133,7 +133,8 @@ class Search:
         )
         verdict = "kept" if accepted else "dropped"
         self.report(
-            f"{self.task.name} s{self.seed} {len(self.lineage) - 1}: {edit.element} {int(sum(before))}->{int(sum(after))}/{len(before)} {verdict}"
+            f"{self.task.name} s{self.seed} {len(self.lineage) - 1}: {edit.element} "
+            f"{int(sum(before))}->{int(sum(after))}/{len(before)} {verdict}"
         )
 
     def run(self) -> Harness:

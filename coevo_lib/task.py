@@ -107,7 +107,7 @@ class World:
         for base in reversed(cls.__mro__):
             for name, method in vars(base).items():
                 if getattr(method, "is_tool", False):
-                    parameters = list(inspect.signature(method).parameters.values())[1:]
+                    parameters = list(inspect.signature(method, eval_str=True).parameters.values())[1:]
                     found[name] = {p.name: p.annotation for p in parameters}
         return {name: found[name] for name in sorted(found, key=lambda n: n in ("calc", "submit"))}
 
@@ -159,8 +159,7 @@ class Task:
 
     def __init__(self, file: Path):
         self.file = file
-        with file.with_suffix(".toml").open("rb") as handle:
-            self.templates: dict[str, dict] = tomllib.load(handle)["templates"]
+        self.templates = read_templates(file.with_suffix(".toml"))
 
     def instances(
         self, split: str, n: int, *, size: int | None = None, diversity: int = 3, seed: int = 0
@@ -193,6 +192,24 @@ class Task:
         )
 
 
+def read_templates(path: Path) -> dict[str, dict]:
+    """Template name -> {text, ...} of a task's TOML file. Raises UserError naming file, field and fix."""
+    if not path.exists():
+        raise UserError(f"{path}: missing; write the prompt templates of the task there")
+    try:
+        templates = tomllib.loads(path.read_text(encoding="utf-8")).get("templates")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not TOML: {error}") from None
+    if not isinstance(templates, dict) or not templates:
+        raise UserError(f"{path}: no templates; write at least one table [templates.<name>] with a text")
+    for name, template in templates.items():
+        if not isinstance(template, dict) or not isinstance(template.get("text"), str):
+            raise UserError(f"{path}: templates.{name}: text is missing; write the prompt there")
+    if all(template.get("test_only") for template in templates.values()):
+        raise UserError(f"{path}: templates: every one is test_only; at least one has to serve the other splits")
+    return templates
+
+
 def split_of(data: dict) -> str:
     """The split that content hashes to."""
     digest = hashlib.sha256(json.dumps(data, sort_keys=True).encode()).digest()
@@ -213,8 +230,6 @@ def task_file(name_or_path: str) -> Path:
 def load_task(name_or_path: str) -> Task:
     """The task of a name or file path. Raises UserError naming file, field and fix."""
     file = task_file(name_or_path)
-    if not file.with_suffix(".toml").exists():
-        raise UserError(f"{file}: no {file.stem}.toml beside it; write the prompt templates there")
     spec = importlib.util.spec_from_file_location(f"coevo_task_{file.stem}", file)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

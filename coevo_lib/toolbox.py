@@ -52,7 +52,8 @@ class Toolbox:
         kinds = self.base[call.tool]
         if len(call.args) != len(kinds):
             raise ToolError(
-                f"{call.tool} takes {len(kinds)} argument{'s' * (len(kinds) != 1)} ({', '.join(kinds)}), got {len(call.args)}"
+                f"{call.tool} takes {len(kinds)} argument{'s' * (len(kinds) != 1)} ({', '.join(kinds)}), "
+                f"got {len(call.args)}"
             )
         args = tuple(_coerce(arg, name, kind) for arg, (name, kind) in zip(call.args, kinds.items()))
         return Fact(Call(call.tool, args), getattr(self.world, call.tool)(*args))
