@@ -9,7 +9,7 @@ STUDY = --profile $(PROFILE) --round $(ROUND)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help reproduce smoke test lab status evolution rollouts localization correction training evaluation results \
-  report strip lint bench student clean
+  report strip lint bench room student clean
 
 help: ## list the targets
 	@echo "make TARGET [PROFILE=cpu] [ROUND=1] [PYTHON=python3]"; echo
@@ -66,6 +66,9 @@ lint: .venv/.ready ## check code, notebooks and profiles
 
 bench: .venv/.ready ## measure the engines on this machine
 	@.venv/bin/python -m coevo_lib.bench
+
+room: .venv/.ready ## measure h0 by task and size on the select split
+	@.venv/bin/python -m coevo_lib.room
 
 student: .venv/.ready ## rebuild the prepared student
 	@.venv/bin/python -m coevo_lib.student rebuild

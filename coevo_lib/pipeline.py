@@ -117,7 +117,6 @@ def evaluate(stage: Stage, unit: Unit, engine: Engine) -> float:
         if unit.arm["rows"] == "scripted":
             episodes = expert_episodes(expert(stage), task, test, harness, turns)
         else:
-            jobs = student_jobs(task, test, harness, turns)
-            episodes = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), unit.label))
+            episodes = roll_out(engine, student_jobs(task, test, harness, turns))
         write_jsonl(out / "rollouts.jsonl", [rollout_row(e, unit.arm["harness"], **fields) for e in episodes])
     return sum(e.trajectory.success for e in episodes) / len(episodes)

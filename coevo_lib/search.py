@@ -54,6 +54,7 @@ class Search:
         self.episodes = 0
         self._edit: Edit | None = None
         self._exhausted = False
+        self._error: Exception | None = None
 
     # ---- what gepa calls
 
@@ -71,16 +72,27 @@ class Search:
         return EvaluationBatch(played, [float(t.success) for t in played], played if capture_traces else None)
 
     def make_reflective_dataset(self, candidate, eval_batch, components_to_update):
-        return {"trajectories": list(eval_batch.trajectories)}
+        """gepa copies each record as a mapping, so a trajectory travels inside one."""
+        return {"traces": [{"trajectory": trajectory} for trajectory in eval_batch.trajectories]}
 
     def propose_new_texts(self, candidate, reflective_dataset, components_to_update) -> dict[str, str]:
-        harness = from_sections(candidate)
-        self._edit = self.meta.propose(harness, reflective_dataset["trajectories"])
+        """gepa swallows what is raised in here, so an error is kept for `_stop` to raise."""
+        self._edit = None
+        try:
+            harness = from_sections(candidate)
+            self._edit = self.meta.propose(harness, [row["trajectory"] for row in reflective_dataset["traces"]])
+        except Exception as error:
+            self._error = error
         if self._edit is None:
             self._exhausted = True
             return {}
         old, new = to_sections(harness), to_sections(self._edit.harness)
         return {name: text for name, text in new.items() if text != old[name]}
+
+    def _stop(self, state) -> bool:
+        if self._error:
+            raise self._error
+        return state.i + 1 >= self.budget.proposals or self._exhausted
 
     def should_accept(self, proposal, state) -> bool:
         """gepa's gate: the same instances, strictly more successes than under the parent."""
@@ -153,7 +165,7 @@ class Search:
             reflection_minibatch_size=self.budget.minibatch,
             acceptance_criterion=self,
             seed=self.seed,
-            stop_callbacks=[lambda state: state.i + 1 >= self.budget.proposals or self._exhausted],
+            stop_callbacks=[self._stop],
             callbacks=[self],
             logger=_Silent(),
             raise_on_exception=True,

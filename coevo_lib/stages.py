@@ -147,8 +147,8 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
         seeds = _seeds(profile, "search_seeds")
         evolved[task] = [add(_EVOLUTION, {"task": task, "seed": seed}, carried, [task]) for seed in seeds]
         rollouts = add(_ROLLOUTS, {"task": task}, [*evolved[task], *carried], [task])
-        failures = add(_FAILURES, {"task": task}, [rollouts], [task])
-        add(_CORRECTION, {"task": task}, [failures, rollouts], [task])
+        failures = add(_FAILURES, {"task": task}, [rollouts, *evolved[task]], [task])
+        add(_CORRECTION, {"task": task}, [failures, rollouts, *evolved[task], *carried], [task])
     before_training = list(all_units(units))
     for arm in profile.get("arms", []):
         for seed in _seeds(profile, "lora_seeds") if trained(arm) else [0]:

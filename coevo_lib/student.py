@@ -70,7 +70,8 @@ def rebuild(out: Path) -> dict:
     base = base_model_dir()
     checkpoints = out / "checkpoints"
     result = train_adapter(base, rows, out, RECIPE, checkpoints)
-    shutil.rmtree(checkpoints, ignore_errors=True)
+    shutil.rmtree(out / "checkpoints", ignore_errors=True)
+    write_text_atomic(out / "replies.json", json.dumps(first_replies(out / "adapter"), indent=1) + "\n")
     weights = (out / "adapter" / "adapter_model.safetensors").read_bytes()
     manifest = {
         "base": model_id(base),
@@ -86,6 +87,19 @@ def rebuild(out: Path) -> dict:
     }
     write_text_atomic(out / "manifest.json", json.dumps(manifest, indent=2) + "\n")
     return manifest
+
+
+def first_replies(adapter: Path, n: int = 6) -> dict[str, str]:
+    """Prompt -> the prepared student's first greedy reply, for `n` prompts a task: what a rebuilt adapter must give."""
+    from coevo_lib.engines.base import Request
+    from coevo_lib.engines.hf_engine import TransformersEngine
+    from coevo_lib.models import base_model_dir, merge_adapter
+
+    tasks = [load_task(name) for name in TASKS]
+    episodes = [Episode(task, i, Harness()) for task in tasks for i in task.instances("prepare", n)]
+    with TransformersEngine(merge_adapter(base_model_dir(), adapter)) as engine:
+        futures = [engine.submit(Request(tuple(episode.messages()), max_tokens=48)) for episode in episodes]
+        return {e.instance.prompt: future.result().text for e, future in zip(episodes, futures)}
 
 
 def main() -> None:

@@ -4,7 +4,7 @@ Every function takes an open stage and a unit, so that the notebooks stay short 
 arm is nowhere a special case.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from coevo_lib.arms import Material
@@ -69,12 +69,15 @@ def open_student(stage: Stage, model: Path) -> Engine:
     return open_engine(stage.parameters["engine"], model, cache=cache, concurrency=stage.parameters["concurrency"])
 
 
-def by_model(stage: Stage) -> dict[Path, list[Unit]]:
-    """The evaluation units still to do, grouped by the model that they play: one engine serves each group."""
+def served(stage: Stage) -> Iterator[tuple[Unit, Engine]]:
+    """Every evaluation unit still to do, with an engine for its model; units that share a model share the engine."""
     groups: dict[Path, list[Unit]] = {}
     for unit in stage.todo:
         groups.setdefault(arm_model(stage, unit), []).append(unit)
-    return groups
+    for model, units in groups.items():
+        with open_student(stage, model) as engine:
+            for unit in units:
+                yield unit, engine
 
 
 def read_trajectories(path: Path, keep: Callable[[dict], bool] = lambda row: True) -> list[Trajectory]:

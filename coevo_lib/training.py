@@ -7,6 +7,7 @@ how an adapter is merged and served is `models`.
 
 import csv
 import random
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,8 +66,13 @@ def trained_tokens(encoded: list[dict]) -> int:
     return sum(label != IGNORE for item in encoded for label in item["labels"])
 
 
-def train_adapter(base_dir: Path, rows: list[dict], out: Path, recipe: Recipe, checkpoints: Path | None = None) -> dict:
+def train_adapter(
+    base_dir: Path, rows: list[dict], out: Path, recipe: Recipe, checkpoints: Path | None = None, stop_after: int = 0
+) -> dict:
     """Trains one adapter into `out`/adapter and writes `out`/training_log.csv.
+
+    `checkpoints`: where to keep and look for checkpoints. `stop_after` ends early, after so many steps of the full
+    schedule: for comparing the beginning of two trainings.
 
     Returns {"steps", "tokens", "trained_tokens", "loss"}; `loss` is the last logged one.
     """
@@ -88,7 +94,7 @@ def train_adapter(base_dir: Path, rows: list[dict], out: Path, recipe: Recipe, c
         weight_decay=0.0,
         seed=recipe.seed,
         logging_steps=5,
-        save_steps=50,
+        save_steps=20,
         save_total_limit=1,
         report_to=[],
         disable_tqdm=True,
@@ -101,6 +107,8 @@ def train_adapter(base_dir: Path, rows: list[dict], out: Path, recipe: Recipe, c
         model=lora_model(base_dir, recipe), args=arguments, train_dataset=batches, data_collator=collate
     )
     trainer.remove_callback(_printer())
+    if stop_after:
+        trainer.add_callback(_stopper(stop_after))
     trainer.train(resume_from_checkpoint=_newest(work))
     trainer.model.to(torch.bfloat16).save_pretrained(out / "adapter")
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -186,9 +194,22 @@ def _printer():
     return PrinterCallback
 
 
+def _stopper(steps: int):
+    from transformers import TrainerCallback
+
+    class Stop(TrainerCallback):
+        def on_step_end(self, args, state, control, **_):
+            control.should_training_stop = state.global_step >= steps
+
+    return Stop()
+
+
 def _newest(work: Path) -> str | None:
+    """The newest complete checkpoint; one that a kill left half-written is removed (its state file comes last)."""
     from transformers.trainer_utils import get_last_checkpoint
 
+    for half in [c for c in work.glob("checkpoint-*") if not (c / "trainer_state.json").exists()]:
+        shutil.rmtree(half)
     return get_last_checkpoint(str(work)) if work.exists() else None
 
 

@@ -120,7 +120,7 @@ def test_ten_thousand_broken_texts_are_accepted_or_refused_within_fifty_millisec
 @pytest.mark.parametrize("text", [
     "[" * 20_000, "a = " + "[" * 20_000, "a = " + "{a=" * 300 + "1" + "}" * 300, "system.text = " + "[" * 300 + "]" * 300,
     'system.text = "' + "x" * 45_000 + '"', "x" * 60_000, "context.keep = 2021-02-31", "a.b = 1\n[a.b.c]", "[[hooks.use]]\n" * 1000,
-    "context.keep = 1979-05-27T07:32:00Z", "\ufeff[context]", 'system.text = "\ud800{tools}"',
+    "context.keep = 1979-05-27T07:32:00Z", "\ufeff[context]", "\n".join(f"a{n} = 1" for n in range(4000)), 'system.text = "\ud800{tools}"',
 ])  # fmt: skip
 def test_an_extreme_text_is_refused_just_as_fast(text):
     assert not accepts(text)
@@ -130,10 +130,9 @@ def test_an_extreme_text_is_refused_just_as_fast(text):
 @pytest.mark.parametrize("text", [
     pytest.param("context.keep = " + "9" * 5000, id="a number too long to read"),
     pytest.param("context.keep = 0x" + "f" * 5000, id="a number too long to write"),
-    pytest.param("system.text." + ".".join("a" * 900) + " = 1", id="a value nested too deep to show"),
-    pytest.param(".".join("a" * 1500) + " = 1", id="a key of many parts"),
+    pytest.param("system.text." + ".".join("a" * 2000) + " = 1", id="a value nested too deep to show"),
+    pytest.param(".".join("a" * 5000) + " = 1", id="a key of many parts"),
     pytest.param("tools.hide = [" + ",".join(["1"] * 20_000) + "]", id="a long list of mistakes"),
-    pytest.param("\n".join(f"a{n} = 1" for n in range(5000)), id="many unknown keys"),
 ])  # fmt: skip
 def test_a_huge_mistake_is_refused_just_as_fast(text):
     assert not accepts(text)

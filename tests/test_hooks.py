@@ -170,7 +170,7 @@ def walks(task, harness, n):
         expert = ScriptedExpert(directness=0.0, persistence=rng.choice([0.0, 1.0]))
         while not episode.done:
             step = expert.next(episode) if rng.random() < 0.6 else None
-            text = render_call(step[0]) if step else next(stray).text
+            text = render_call(step[0]) if step else getattr(next(stray, None), "text", "submit(1)")
             yield episode, expert
             episode.step(text)
 

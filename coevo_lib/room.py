@@ -1,0 +1,64 @@
+"""Room for the study (rule 7): the prepared student under h0, by task and size, on `select` only.
+
+`make room` writes outputs/room/room.csv and room.md. Sizes are chosen from it before any arm is trained: h0 between
+10 % and 50 %. What h* reaches is for the search to find; blind guessing is bounded here by the most frequent answer.
+"""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+
+import pandas as pd
+
+from coevo_lib.cache import ReplyCache
+from coevo_lib.engines import open_engine
+from coevo_lib.engines.base import Engine
+from coevo_lib.harness import Harness
+from coevo_lib.models import default_cache_dir
+from coevo_lib.profile import find_root
+from coevo_lib.rollouts import roll_out, student_jobs
+from coevo_lib.stats import wilson
+from coevo_lib.student import TASKS, student_dir
+from coevo_lib.tables import write_table
+from coevo_lib.task import load_task
+
+MAX_TURNS = 20
+
+
+def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
+    """One row: success under h0 with its 95 % interval, turns, and the share of the most frequent right answer."""
+    task = load_task(task_name)
+    instances = task.instances("select", n, size=size)
+    played = [e.trajectory for e in roll_out(engine, student_jobs(task, instances, Harness(), MAX_TURNS))]
+    successes = sum(t.success for t in played)
+    low, high = wilson(successes, n)
+    answers = Counter(i.data.get("answer") for i in task.instances("evolve", 400, size=size))
+    return {
+        "task": task_name,
+        "size": size,
+        "chosen": size == task.size,
+        "n": n,
+        "success_h0": successes / n,
+        "ci_low": low,
+        "ci_high": high,
+        "mean_turns": sum(len(t.turns) for t in played) / n,
+        "best_guess": answers.most_common(1)[0][1] / 400,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m coevo_lib.room", description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", nargs="+", default=list(TASKS))
+    parser.add_argument("--sizes", nargs="+", type=int, default=[2, 3, 4, 5, 6])
+    parser.add_argument("-n", type=int, default=48)
+    options = parser.parse_args()
+    cache = ReplyCache(default_cache_dir() / "replies.sqlite")
+    with open_engine("auto", student_dir(), cache=cache) as engine:
+        rows = [measure(engine, task, size, options.n) for task in options.tasks for size in options.sizes]
+    folder: Path = find_root() / "outputs" / "room"
+    for path in write_table(pd.DataFrame(rows), folder, "room"):
+        print(path.relative_to(find_root()))
+
+
+if __name__ == "__main__":
+    main()
