@@ -5,10 +5,12 @@ callers and replays all go through it, so what a harness does is the same for ea
 Batching, caching and adapters are the engine's; many episodes at once are `rollouts`.
 """
 
+from dataclasses import replace
+
 from coevo_lib.calls import Call, CallSyntaxError, parse_call, render_call
-from coevo_lib.engines.base import Engine, EngineFault, Request
+from coevo_lib.engines.base import Engine, EngineFault, Reply, Request
 from coevo_lib.harness import Demo, Harness
-from coevo_lib.hooks import Past
+from coevo_lib.hooks import Past, Retry
 from coevo_lib.task import Instance, Task, ToolError
 from coevo_lib.toolbox import Toolbox, show_facts
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Event, Trajectory, Turn
@@ -66,6 +68,20 @@ class Episode:
     def temperature(self, default: float) -> float:
         heats = [hook.heat(self.past) for hook in self.harness.hooks.use]
         return next((heat for heat in heats if heat is not None), default)
+
+    @property
+    def retry(self) -> Retry | None:
+        """The harness's retry hook, if it has one."""
+        return next((hook for hook in self.harness.hooks.use if isinstance(hook, Retry)), None)
+
+    def objection(self, text: str) -> str | None:
+        """Why a reply would be refused as unreadable or by a hook, without taking the step; None if it would run."""
+        try:
+            call = parse_call(self._repair(text, []), self.harness.format.call)
+        except CallSyntaxError as error:
+            return str(error)
+        past = self.past
+        return next((reason for hook in self.harness.hooks.use if (reason := hook.refuse(call, past))), None)
 
     def step(self, text: str, prompt_tokens: int = 0, output_tokens: int = 0) -> Turn:
         """Takes the model's reply: repairs, parses, guards, runs, notes."""
@@ -136,19 +152,30 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
     """
     episode.trajectory.model = engine.model_id
     while not episode.done:
-        request = Request(
-            tuple(episode.messages()),
-            max_tokens=max_tokens,
-            temperature=episode.temperature(temperature),
-            sample=episode.trajectory.sample,
-        )
         try:
-            reply = engine.submit(request).result()
+            reply, events = _draw(engine, episode, temperature, max_tokens)
         except EngineFault as fault:
             episode.trajectory.status, episode.trajectory.error = "fault", str(fault)
             return episode.trajectory
-        episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+        turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+        turn.events[:0] = events
     return episode.trajectory
+
+
+def _draw(engine: Engine, episode: Episode, temperature: float, max_tokens: int) -> tuple[Reply, list[Event]]:
+    """The model's reply, drawn again as the harness's retry hook says; its tokens count all draws."""
+    messages, sample = tuple(episode.messages()), episode.trajectory.sample
+    first = Request(messages, max_tokens=max_tokens, temperature=episode.temperature(temperature), sample=sample)
+    reply, spent, retry, events = engine.submit(first).result(), 0, episode.retry, []
+    for attempt in range(retry.tries if retry else 0):
+        objection = episode.objection(reply.text)
+        if objection is None:
+            break
+        events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
+        spent += reply.output_tokens
+        again = replace(first, temperature=retry.temperature, sample=1 + attempt + sample * (retry.tries + 1))
+        reply = engine.submit(again).result()
+    return replace(reply, output_tokens=reply.output_tokens + spent), events
 
 
 def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], **options) -> Episode:

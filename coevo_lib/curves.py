@@ -73,7 +73,7 @@ def _edit_notes(lineage: Sequence[dict], width: int) -> list[tuple[str, str]]:
 def _draw_searches(axis, task: str, lineage: Sequence[dict]) -> None:
     searches = _searches(lineage)
     for place, (rows, colour) in enumerate(zip(searches.values(), cycle(_SEARCH_COLOURS))):
-        shift = min(0.32, 0.7 / len(searches)) * (place - (len(searches) - 1) / 2)
+        shift = min(0.32, 0.92 / len(searches)) * (place - (len(searches) - 1) / 2)
         scored = [row for row in rows if row.get("select_n")]
         score = {id(row): row["select_successes"] / row["select_n"] for row in scored}
         best, steps = 0.0, []

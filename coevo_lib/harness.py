@@ -21,6 +21,7 @@ from coevo_lib.hooks import Hook
 
 MAX_BYTES = 50_000
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z_]{0,39}$")]
 Line = Annotated[str, Field(min_length=1, max_length=400)]
 
 
@@ -79,9 +80,13 @@ class Hooks(Part):
 
 
 class Context(Part):
-    """What the model sees of the past. `keep`: only the last `keep` observations stay whole; 0 keeps all."""
+    """What the model sees. `keep`: only the last `keep` observations stay whole; 0 keeps all.
+
+    `fields`: of these tools' answers only the numbers behind these words are shown, e.g. `page = ["paid"]`.
+    """
 
     keep: int = Field(0, ge=0, le=50)
+    fields: dict[Name, list[Word]] = {}
 
 
 class Format(Part):
@@ -116,6 +121,7 @@ class Harness(Part):
         names += [f"demos:{i}" for i in range(len(self.demos.item))]
         names += [f"hooks:{hook.hook}" for hook in self.hooks.use]
         names += ["context.keep"] if self.context.keep else []
+        names += [f"context.fields:{name}" for name in self.context.fields]
         names += ["format.call"] if self.format.call != "python" else []
         return names
 

@@ -140,7 +140,8 @@ class CoverageGuard(Rule):
         short = []
         for item, numbers in past.answers(self.each).items():
             met = Counter(numbers) & used
-            used -= met
+            if self.share == 1.0:
+                used -= met  # everything is due, so nothing counts for two answers
             if sum(met.values()) < self.share * len(numbers) - 1e-9:
                 short.append(item)
         return f"too little of {', '.join(short)} is used" if short else None
@@ -188,6 +189,18 @@ class LoopBreaker(Rule):
         return self.temperature or None if past.turns and past.turns[-1].status == REFUSED else None
 
 
+class Retry(Rule):
+    """Draws a reply again, before it counts, when another hook refuses it or it holds no call.
+
+    Up to `tries` new draws at `temperature`, from the same context; the last one stands. It knows no more
+    than the other hooks do: what is refused, and not what is right.
+    """
+
+    hook: Literal["retry"]
+    tries: int = Field(4, ge=1, le=16)
+    temperature: float = Field(0.7, gt=0.0, le=1.5)
+
+
 class Ledger(Rule):
     """After each observation of `each`, restates what is known of every item so far."""
 
@@ -230,6 +243,7 @@ CATALOGUE = (
     FinishGuard,
     OrderGuard,
     LoopBreaker,
+    Retry,
     Ledger,
     UnreadList,
     Reminder,
@@ -241,6 +255,7 @@ Hook = Annotated[
     | FinishGuard
     | OrderGuard
     | LoopBreaker
+    | Retry
     | Ledger
     | UnreadList
     | Reminder,

@@ -11,6 +11,7 @@ from coevo_lib.calls import render_call
 from coevo_lib.harness import Harness
 from coevo_lib.traces import (
     Traces,
+    field_use,
     lacks,
     malformed,
     refused,
@@ -40,7 +41,20 @@ def edits_for(harness: Harness, traces: Traces) -> list[Edit]:
     if not traces.failures:
         return []
     edits: list[Edit] = []
-    for operator in (_composites, _guards, _coverage, _order, _loops, _form, _demos, _recipe, _notes, _docs, _removals):
+    for operator in (
+        _composites,
+        _guards,
+        _coverage,
+        _fields,
+        _order,
+        _loops,
+        _form,
+        _demos,
+        _recipe,
+        _notes,
+        _docs,
+        _removals,
+    ):
         edits += operator(harness, traces)
     return edits
 
@@ -52,10 +66,15 @@ def _edit(harness: Harness, kind: str, element: str, why: str, weight: float, **
     return Edit(kind, element, why, weight, Harness.model_validate(plain))
 
 
+def _with_hooks(harness: Harness, why: str, weight: float, *hooks: dict) -> Edit:
+    """Adds hooks, each in place of one of the same name; the first one names the edit."""
+    names = [hook["hook"] for hook in hooks]
+    others = [h for h in harness.model_dump()["hooks"]["use"] if h["hook"] not in names]
+    return _edit(harness, "hook", f"hooks:{names[0]}", why, weight, hooks={"use": [*others, *hooks]})
+
+
 def _with_hook(harness: Harness, why: str, weight: float, **hook) -> Edit:
-    """Adds a hook, in place of one of the same name."""
-    others = [h for h in harness.model_dump()["hooks"]["use"] if h["hook"] != hook["hook"]]
-    return _edit(harness, "hook", f"hooks:{hook['hook']}", why, weight, hooks={"use": [*others, hook]})
+    return _with_hooks(harness, why, weight, hook)
 
 
 def _composites(harness: Harness, traces: Traces) -> list[Edit]:
@@ -113,7 +132,11 @@ def _guards(harness: Harness, traces: Traces) -> list[Edit]:
 
 
 def _coverage(harness: Harness, traces: Traces) -> list[Edit]:
-    """Successes use at least some share of every answer; failures that use less are refused with the reason."""
+    """Successes use at least some share of every answer; what uses less is refused, and drawn again.
+
+    The guard comes with the grounding guard and the retry hook, since a refusal alone rarely brings a better reply;
+    a second proposal has the guard alone.
+    """
     edits = []
     for _, each in traces.pairs[:2]:
         good = [share for t in traces.solved if (share := share_used(t, traces.computers, each)) is not None]
@@ -123,9 +146,30 @@ def _coverage(harness: Harness, traces: Traces) -> list[Edit]:
         n = traces.count(lambda t, each=each, least=least: (share_used(t, traces.computers, each) or 1.0) < least)
         if n:
             why = f"{n} failures compute with less of what {each} answered than any success does"
-            edits.append(
-                _with_hook(harness, why, n, hook="coverage_guard", tools=traces.computers[:3], each=each, share=least)
-            )
+            guard = {"hook": "coverage_guard", "tools": traces.computers[:3], "each": each, "share": least}
+            grounding = {"hook": "grounding_guard", "tools": traces.computers[:3]}
+            retry = {"hook": "retry", "tries": 4, "temperature": 0.7}
+            edits.append(_with_hooks(harness, why, n * 1.2, guard, grounding, retry))
+            edits.append(_with_hooks(harness, why, n * 0.6, guard))
+    return edits
+
+
+def _fields(harness: Harness, traces: Traces) -> list[Edit]:
+    """Shows only the fields of an answer that successes compute with; then every number shown has to be used."""
+    edits = []
+    for _, each in traces.pairs[:2]:
+        rates = field_use(traces.solved, traces.computers, each)
+        kept = [word for word, rate in rates.items() if rate > 0.9]
+        if not kept or len(kept) == len(rates) or each in harness.context.fields:
+            continue
+        context = {"fields": {**harness.context.fields, each: kept}}
+        why = f"successes compute only with {', '.join(kept)} of what {each} answers"
+        guard = {"hook": "coverage_guard", "tools": traces.computers[:3], "each": each, "share": 1.0}
+        retry = {"hook": "retry", "tries": 4, "temperature": 0.7}
+        guarded = _with_hooks(harness, why, 0, guard, {"hook": "grounding_guard", "tools": traces.computers[:3]}, retry)
+        n, element = len(traces.failures), f"context.fields:{each}"
+        edits.append(_edit(guarded.harness, "context", element, why, n * 1.1, context=context))
+        edits.append(_edit(harness, "context", element, why, n * 0.7, context=context))
     return edits
 
 

@@ -26,6 +26,7 @@ from coevo_lib.stages import BY_ID, MANIFEST, STAGES, TOUR, Unit, all_units, bui
 WIDTH = max(len(stage.id) for stage in STAGES)
 QUIET = {
     HEADLESS: "1",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",  # each new matrix shape costs a CPU primitive; it must be set before torch
     "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, whatever else is installed for the user
     "TQDM_DISABLE": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",

@@ -4,6 +4,8 @@ Shows the list of tools, checks and coerces arguments, runs composites as the fi
 they stand for, and words answers and errors. Which tool to call is nobody's business here.
 """
 
+import re
+
 from coevo_lib.calls import Call, Value
 from coevo_lib.errors import UserError
 from coevo_lib.harness import Composite, Harness
@@ -19,6 +21,7 @@ class Toolbox:
         self.base = type(world).tools()
         self.composites = {c.name: c for c in harness.tools.composite}
         self.docs = harness.tools.docs
+        self.fields = harness.context.fields
         self.visible = [n for n in [*self.composites, *self.base] if n not in harness.tools.hide]
 
     def signature(self, name: str) -> dict[str, type]:
@@ -56,7 +59,10 @@ class Toolbox:
                 f"got {len(call.args)}"
             )
         args = tuple(_coerce(arg, name, kind) for arg, (name, kind) in zip(call.args, kinds.items()))
-        return Fact(Call(call.tool, args), getattr(self.world, call.tool)(*args))
+        value = getattr(self.world, call.tool)(*args)
+        if isinstance(value, str) and call.tool in self.fields:
+            value = keep_fields(value, self.fields[call.tool])
+        return Fact(Call(call.tool, args), value)
 
 
 def _coerce(arg, name: str, kind: type):
@@ -66,6 +72,12 @@ def _coerce(arg, name: str, kind: type):
         return kind(arg)
     except ValueError:
         raise ToolError(f"{name}: {arg!r} is not a number") from None
+
+
+def keep_fields(answer: str, words: list[str]) -> str:
+    """Only the numbers behind the given words, with their words; an answer that has none stays as it is."""
+    found = re.findall(rf"\b({'|'.join(words)}) (-?\d+(?:\.\d+)?)", answer) if words else []
+    return ", ".join(f"{word} {number}" for word, number in found) or answer
 
 
 def show_value(value: Value) -> str:
@@ -90,6 +102,8 @@ def check_harness(harness: Harness, task: Task, source: str = "harness.toml") ->
         _known(name, {*base, *composites}, f"{source}: tools.hide")
     for name in harness.tools.docs:
         _known(name, {*base, *composites}, f"{source}: tools.docs")
+    for name in harness.context.fields:
+        _known(name, set(base), f"{source}: context.fields")
     for composite in harness.tools.composite:
         _check_composite(composite, base, source)
     if not {*base, *composites} - set(harness.tools.hide):

@@ -4,6 +4,7 @@ It knows no task: this list feeds that argument, this tool computes, that one fi
 from what was played on `evolve`.
 """
 
+import re
 from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
@@ -107,9 +108,23 @@ def share_used(t: Trajectory, computers: list[str], each: str) -> float | None:
     used = Counter(number for arg in call.args for number in numbers_in(str(arg))) if call else Counter()
     for numbers in filter(None, answers.values()):
         met = Counter(numbers) & used
-        used -= met
         shares.append(sum(met.values()) / len(numbers))
     return min(shares) if call and shares else None
+
+
+def field_use(solved: list[Trajectory], computers: list[str], each: str) -> dict[str, float]:
+    """Word -> how often the number behind it, in an answer of `each`, stood in the success's last computation."""
+    seen: Counter = Counter()
+    used: Counter = Counter()
+    for t in solved:
+        call = next((turn.call for turn in reversed(t.turns) if turn.call and turn.call.tool in computers), None)
+        numbers = {n for arg in call.args for n in numbers_in(str(arg))} if call else set()
+        for fact in t.facts if call else ():
+            if fact.call.tool == each:
+                for word, number in re.findall(r"([A-Za-z_]+) (\d+(?:\.\d+)?)", str(fact.value)):
+                    seen[word] += 1
+                    used[word] += float(number) in numbers
+    return {word: used[word] / n for word, n in seen.items() if n >= 5}
 
 
 def lacks(tool: str):

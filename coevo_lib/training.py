@@ -110,7 +110,7 @@ def train_adapter(
     if stop_after:
         trainer.add_callback(_stopper(stop_after))
     trainer.train(resume_from_checkpoint=_newest(work))
-    trainer.model.to(torch.bfloat16).save_pretrained(out / "adapter")
+    save_adapter(trainer.model.to(torch.bfloat16), out / "adapter")
     log = [entry for entry in trainer.state.log_history if "loss" in entry]
     _write_log(out / "training_log.csv", log)
     tokens = sum(len(item["input_ids"]) for item in encoded) * recipe.epochs
@@ -120,6 +120,14 @@ def train_adapter(
         "trained_tokens": trained_tokens(encoded) * recipe.epochs,
         "loss": log[-1]["loss"] if log else 0.0,
     }
+
+
+def save_adapter(model, folder: Path) -> None:
+    """The adapter without what PEFT adds about this machine: a path of the base model, a model card."""
+    for config in model.peft_config.values():
+        config.base_model_name_or_path = "SmolLM2-135M-Instruct"
+    model.save_pretrained(folder)
+    (folder / "README.md").unlink(missing_ok=True)
 
 
 def lora_model(base_dir: Path, recipe: Recipe):

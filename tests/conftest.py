@@ -131,10 +131,11 @@ def boxes_student():
 
 
 def spoken(messages):
-    """(call text, observation without notes) of each turn in a chat, and the prompt."""
+    """The prompt of a chat, and (call text, observation without notes) of each turn that was answered."""
     contents = [message["content"] for message in messages[1:]]
     plain = ["\n".join(line for line in text.split("\n") if not line.startswith("(")) for text in contents[2::2]]
-    return contents[0], list(zip(contents[1::2], plain))
+    turns = [(text.strip(), seen) for text, seen in zip(contents[1::2], plain)]
+    return contents[0], [turn for turn in turns if not turn[1].startswith(("error:", "refused:"))]
 
 
 def answer_from_messages(name, messages):

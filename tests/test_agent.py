@@ -34,7 +34,10 @@ def names(instance):
 def test_the_first_messages_are_the_system_text_and_the_task(episode, instance):
     system, user = episode().messages()
     assert system["role"] == "system" and user == {"role": "user", "content": instance.prompt}
-    assert system["content"].splitlines()[:2] == ["Use the tools to do the task. Reply with one tool call and nothing else.", "boxes(): names of the boxes"]
+    assert system["content"].splitlines()[:2] == [
+        "Use the tools to do the task. Reply with one tool call and nothing else.",
+        "boxes(): names of the boxes",
+    ]
 
 
 def test_replies_and_observations_alternate(episode, names):
@@ -105,7 +108,10 @@ def test_every_element_that_acts_leaves_an_event(episode, with_composite, mock, 
     assert events == [
         [("hooks:argument_repair", "repaired", "boxes()"), open_all],
         [("hooks:loop_breaker", "refused", "this was already answered above"), open_all],
-        [("tools.composite:boxes_and_open", "ran", f"{len(names) + 1} steps"), ("hooks:unread_list", "noted", "nothing is open")],
+        [
+            ("tools.composite:boxes_and_open", "ran", f"{len(names) + 1} steps"),
+            ("hooks:unread_list", "noted", "nothing is open"),
+        ],
     ]
     assert played.turns[0].text == "boxes(" and played.turns[0].status == "ok", "what the student wrote is kept"
     assert played.turns[0].observation == f"{', '.join(names)}\n(open: {', '.join(names)})"
@@ -127,6 +133,37 @@ def test_a_hook_sets_the_temperature_of_the_next_turn_only(mock, instance):
     assert asked == [0.2, 0.2, 0.7, 0.2]
 
 
+def test_a_refused_or_unreadable_reply_is_drawn_again_where_the_harness_says_so(mock, instance):
+    rules = (
+        '{hook = "order_guard", tools = ["submit"], before = "calc"}, {hook = "retry", tries = 3, temperature = 0.9}'
+    )
+    replies = ["hm", "submit(1)", 'calc("1+1")', "boxes()", "submit(2)"]
+    asked = []
+
+    def student(request):
+        asked.append((len(request.messages), request.temperature, request.sample))
+        return replies[len(asked) - 1]
+
+    trajectory = play(ScriptedEngine(student), Episode(mock, instance, parse_harness(f"hooks.use = [{rules}]")))
+    assert [turn.text for turn in trajectory.turns] == ['calc("1+1")', "boxes()", "submit(2)"]
+    assert [(length, heat) for length, heat, _ in asked] == [(2, 0.0), (2, 0.9), (2, 0.9), (4, 0.0), (6, 0.0)]
+    assert len({sample for _, _, sample in asked[:3]}) == 3, "each draw is one of its own"
+    assert [event.element for event in trajectory.turns[0].events] == ["hooks:retry"] * 2
+    assert trajectory.turns[0].output_tokens == 3, "the draws that did not count are paid for"
+
+
+def test_the_last_of_the_allowed_draws_stands(mock, instance):
+    asked = []
+
+    def student(request):
+        asked.append(request.sample)
+        return f"hm {len(asked)}"
+
+    harness = parse_harness('hooks.use = [{hook = "retry", tries = 2}]')
+    trajectory = play(ScriptedEngine(student), Episode(mock, instance, harness, max_turns=1))
+    assert [turn.text for turn in trajectory.turns] == ["hm 3"] and trajectory.turns[0].status == "malformed"
+
+
 def test_a_scripted_student_plays_a_whole_episode(mock, instance, with_composite, boxes_student):
     requests = []
 
@@ -135,7 +172,9 @@ def test_a_scripted_student_plays_a_whole_episode(mock, instance, with_composite
         system, prompt, *rest = [m["content"] for m in request.messages]
         return boxes_student(system, list(zip(rest[::2], rest[1::2])), prompt)
 
-    trajectory = play(ScriptedEngine(student, "tiny"), Episode(mock, instance, with_composite(mock), sample=3), max_tokens=40)
+    trajectory = play(
+        ScriptedEngine(student, "tiny"), Episode(mock, instance, with_composite(mock), sample=3), max_tokens=40
+    )
     assert trajectory.success and trajectory.status == "finished" and trajectory.model == "tiny"
     assert [turn.call.tool for turn in trajectory.turns] == ["boxes_and_open", "calc", "submit"]
     assert [len(r.messages) for r in requests] == [2, 4, 6]
@@ -166,10 +205,16 @@ def test_an_error_of_our_own_is_not_hidden_as_a_fault(mock, instance):
 def test_an_episode_goes_on_from_wherever_it_stands(mock, instance, episode, boxes_student, with_composite):
     harness = with_composite(mock).to_toml()
     begun = episode("boxes_and_open()", harness=harness)
-    engine = ScriptedEngine(lambda r: boxes_student(r.messages[0]["content"], [("", r.messages[i]["content"]) for i in range(3, len(r.messages), 2)], ""))
+    engine = ScriptedEngine(
+        lambda r: boxes_student(
+            r.messages[0]["content"], [("", r.messages[i]["content"]) for i in range(3, len(r.messages), 2)], ""
+        )
+    )
     assert play(engine, begun).success
     assert [turn.call.tool for turn in begun.turns] == ["boxes_and_open", "calc", "submit"]
-    assert play(ScriptedEngine(lambda r: pytest.fail("asked again")), begun).success, "a finished episode asks for nothing"
+    assert play(ScriptedEngine(lambda r: pytest.fail("asked again")), begun).success, (
+        "a finished episode asks for nothing"
+    )
 
 
 @pytest.mark.parametrize("name", ["attendance", "shopadmin", "mock"])

@@ -15,7 +15,11 @@ LEAVES = (st.integers(0, 999) | st.integers(0, 9999).map(lambda n: n / 10)).map(
 
 def join(pairs):
     (a, x), sign, (b, y) = pairs
-    value = None if x is None or y is None or (sign == "/" and y == 0) else {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "/": lambda: x / y}[sign]()
+    value = (
+        None
+        if x is None or y is None or (sign == "/" and y == 0)
+        else {"+": lambda: x + y, "-": lambda: x - y, "*": lambda: x * y, "/": lambda: x / y}[sign]()
+    )
     return f"({a}{sign}{b})", value
 
 
@@ -65,7 +69,11 @@ def test_a_huge_sum_ends_at_once(text):
     assert time.process_time() - started < 0.5
 
 
-@given(st.text() | st.text("0123456789+-*/(). e_jx<=>!%&|^~,:[]{}'\"\\\n\tabTrueNoneif", max_size=320) | st.text("9*+-/(e.)", max_size=300))
+@given(
+    st.text()
+    | st.text("0123456789+-*/(). e_jx<=>!%&|^~,:[]{}'\"\\\n\tabTrueNoneif", max_size=320)
+    | st.text("9*+-/(e.)", max_size=300)
+)
 @example("1" + "\ud800")
 def test_no_text_raises_anything_but_a_syntax_error(text):
     try:

@@ -42,10 +42,13 @@ use = [
   {hook = "ledger", each = "hours"},
   {hook = "unread_list", first = "staff", each = "hours"},
   {hook = "reminder", every = 4},
+  {hook = "coverage_guard", tools = ["calc"], each = "hours", share = 0.5},
+  {hook = "retry", tries = 2},
 ]
 
 [context]
 keep = 3
+fields = {hours = ["worked"]}
 
 [format]
 call = "json"
@@ -72,9 +75,27 @@ def value(rng, depth=0):
     if kind == "list":
         return [value(rng, depth + 1) for _ in range(rng.randint(0, 14))]
     if kind == "table":
-        keys = ["text", "recipe", "hide", "docs", "composite", "item", "use", "hook", "first", "each", "tools", "keep", "call", "x"]
+        keys = [
+            "text",
+            "recipe",
+            "hide",
+            "docs",
+            "composite",
+            "item",
+            "use",
+            "hook",
+            "first",
+            "each",
+            "tools",
+            "keep",
+            "call",
+            "x",
+        ]
         return {rng.choice(keys): value(rng, depth + 1) for _ in range(rng.randint(0, 4))}
-    plain = {"text": "".join(rng.choices("ab {}tools\n\"'\\", k=rng.randint(0, 30))), "int": rng.randint(-(2**70), 2**70)}
+    plain = {
+        "text": "".join(rng.choices("ab {}tools\n\"'\\", k=rng.randint(0, 30))),
+        "int": rng.randint(-(2**70), 2**70),
+    }
     plain |= {"float": rng.choice([0.5, -1.0, 1e300, float("inf"), float("nan")]), "bool": rng.random() < 0.5}
     return plain.get(kind, rng.choice(["staff", "hours", "json", "python", "ledger", "reminder", "{tools}"]))
 
@@ -148,6 +169,8 @@ def test_a_huge_mistake_is_refused_just_as_fast(text):
     ("[context]\nkeep = '2'", "context.keep: .*valid integer; found '2'"),
     ("[context]\nkeep = 51", "context.keep: .*less than or equal to 50; found '51'"),
     ("[context]\nkeep = true", "context.keep: "),
+    ("[context]\nfields = {page = ['a b']}", "context.fields.page.0: "),
+    ("[hooks]\nuse = [{hook = 'coverage_guard', tools = ['calc'], each = 'page', share = 0.0}]", "hooks.use.0.coverage_guard.share: .*greater than 0"),
     ("[format]\ncall = 'xml'", "format.call: .*'python' or 'json'; found 'xml'"),
     ("[hooks]\nuse = [{hook = 'finish'}]", "hooks.use.0: .*use one of .*'finish_guard'"),
     ("[hooks]\nuse = [{}]", "hooks.use.0: "),
@@ -174,9 +197,14 @@ def test_a_text_beyond_the_limit_says_so():
 
 def test_the_id_follows_the_content_and_not_the_writing():
     written = parse_harness('system.recipe = ["a", "b"]\n[context]\nkeep = 3 # a comment\n')
-    same = parse_harness("[context]\n\n\nkeep   = 3\n[system]\nrecipe = [\n  'a',\n  \"\"\"b\"\"\",\n]\n[tools]\n")
+    same = parse_harness('[context]\n\n\nkeep   = 3\n[system]\nrecipe = [\n  \'a\',\n  """b""",\n]\n[tools]\n')
     assert written == same and written.id == same.id
-    others = ["", "[context]\nkeep = 3", 'system.recipe = ["b", "a"]\ncontext.keep = 3', 'system.recipe = ["a", "b"]\ncontext.keep = 4']
+    others = [
+        "",
+        "[context]\nkeep = 3",
+        'system.recipe = ["b", "a"]\ncontext.keep = 3',
+        'system.recipe = ["a", "b"]\ncontext.keep = 4',
+    ]
     ids = {parse_harness(text).id for text in others}
     assert len(ids) == len(others) and written.id not in ids
     assert parse_harness("").id == Harness().id and len(Harness().id) == 12
@@ -201,7 +229,6 @@ def test_text_and_sections_give_the_harness_back():
         assert from_sections(sections) == harness and from_sections(sections).id == harness.id
 
 
-@pytest.mark.xfail(strict=True, reason="the TOML writer drops the carriage return, so the id is that of another harness")
 def test_a_carriage_return_survives_in_a_section():
     harness = parse_harness('system.text = "one\\r\\n{tools}"')
     assert from_sections(to_sections(harness)) == harness
@@ -218,7 +245,7 @@ def test_elements_are_what_differs_from_the_unevolved_harness():
     assert parse_harness(FULL).elements() == [
         "system.text", "system.recipe", "tools.hide:hours", "tools.docs:calc", "tools.composite:staff_and_hours", "demos:0",
         "hooks:argument_repair", "hooks:grounding_guard", "hooks:finish_guard", "hooks:order_guard", "hooks:loop_breaker", "hooks:ledger",
-        "hooks:unread_list", "hooks:reminder", "context.keep", "format.call",
+        "hooks:unread_list", "hooks:reminder", "hooks:coverage_guard", "hooks:retry", "context.keep", "context.fields:hours", "format.call",
     ]  # fmt: skip
 
 
@@ -246,11 +273,16 @@ def test_a_file_is_read_whatever_its_bytes(tmp_path):
         load_harness(path)
 
 
-@pytest.mark.parametrize("trap", ["{0.__class__}", "{% for x in y %}", "{{ 7 * 7 }}", "$(touch x)", "%s %(a)s", "${HOME}", "{tools.x!r}", "`ls`"])
+@pytest.mark.parametrize(
+    "trap",
+    ["{0.__class__}", "{% for x in y %}", "{{ 7 * 7 }}", "$(touch x)", "%s %(a)s", "${HOME}", "{tools.x!r}", "`ls`"],
+)
 def test_no_template_language_is_run_over_a_text(mock, trap):
     """Rule 10: such a text is shown as it stands, or refused."""
     try:
-        harness = Harness.model_validate({"system": {"text": f"{trap}\n{{tools}}", "recipe": [trap]}, "tools": {"docs": {"calc": trap}}})
+        harness = Harness.model_validate(
+            {"system": {"text": f"{trap}\n{{tools}}", "recipe": [trap]}, "tools": {"docs": {"calc": trap}}}
+        )
     except ValueError as error:
         assert "{tools} once and no other" in str(error)
         return

@@ -19,7 +19,7 @@ from coevo_lib.trajectory import Fact, Trajectory, Turn
 
 SIGNATURES = {"boxes": (), "open": ("box",), "calc": ("expression",), "submit": ("answer",)}
 FIELDS = {
-    "tools": ["submit", "calc"], "first": "boxes", "each": "open", "before": "calc", "every": 2, "temperature": 0.8, "share": 0.5,
+    "tools": ["submit", "calc"], "first": "boxes", "each": "open", "before": "calc", "every": 2, "temperature": 0.8, "share": 0.5, "tries": 2,
 }  # fmt: skip
 FILLED = {
     "attendance": {"first": "staff", "each": "hours", "before": "staff"},
@@ -59,16 +59,19 @@ def test_argument_repair_mends_form_only(text, mended):
     assert hook(hooks.ArgumentRepair).repair(text, past()) == mended
 
 
-@pytest.mark.parametrize("call", [Call("boxes"), Call("open", ("red",)), Call("submit", (12.5,)), Call("calc", ("(1+2)*3",))])
+@pytest.mark.parametrize(
+    "call", [Call("boxes"), Call("open", ("red",)), Call("submit", (12.5,)), Call("calc", ("(1+2)*3",))]
+)
 def test_argument_repair_leaves_a_readable_call_as_it_is(call):
     text = render_call(call)
     assert hook(hooks.ArgumentRepair).repair(text, past()) == text
 
 
-@pytest.mark.xfail(strict=True, raises=(AssertionError, CallSyntaxError), reason="brackets and quotes inside a text are counted too")
-@pytest.mark.parametrize("call", [Call("calc", ("(1+2",)), Call("open", ('the "red',))])
-def test_argument_repair_breaks_no_readable_call(call):
-    assert parse_call(hook(hooks.ArgumentRepair).repair(render_call(call), past())) == call
+@pytest.mark.parametrize("text", ['calc("(1+2")', "open('the \"red')", 'boxes()\nopen("none")'])
+def test_a_reply_that_can_be_read_is_not_mended(mock, played, text):
+    harness = parse_harness('hooks.use = [{hook = "argument_repair"}]')
+    [turn] = played(mock, mock.instances("train", 1)[0], [text], harness).turns
+    assert turn.call == parse_call(text) and turn.events == [] and turn.status == "error"
 
 
 def test_grounding_guard_refuses_what_was_never_shown():
@@ -80,7 +83,24 @@ def test_grounding_guard_refuses_what_was_never_shown():
     assert guard.refuse(Call("open", ("red",)), seen) is None
     assert guard.refuse(Call("submit", (42,)), seen) == "42 was never shown"
     assert guard.refuse(Call("submit", (30,)), seen) is None
-    assert hook(hooks.GroundingGuard, tools=["calc"]).refuse(Call("submit", (42,)), seen) is None, "only the tools named"
+    assert hook(hooks.GroundingGuard, tools=["calc"]).refuse(Call("submit", (42,)), seen) is None, (
+        "only the tools named"
+    )
+
+
+def test_grounding_guard_refuses_a_number_used_more_often_than_shown():
+    guard = hook(hooks.GroundingGuard, tools=["calc"])
+    assert guard.refuse(Call("calc", ("12+12",)), past(LISTED, RED)) == "12 is used more often than it was shown"
+    assert guard.refuse(Call("calc", ("12+12",)), past(LISTED, RED, turn('open("blue")', 12))) is None
+
+
+def test_coverage_guard_names_the_items_whose_numbers_are_left_out():
+    guard = hook(hooks.CoverageGuard, tools=["calc"], share=0.5)
+    seen = past(LISTED, RED, BLUE)
+    assert guard.refuse(Call("calc", ("12+30",)), seen) is None
+    assert guard.refuse(Call("calc", ("12+7",)), seen) == "too little of blue is used"
+    assert guard.refuse(Call("calc", ("7",)), seen) == "too little of red, blue is used"
+    assert guard.refuse(Call("submit", (7,)), seen) is None, "only the tools named"
 
 
 def test_finish_guard_waits_for_every_listed_item():
@@ -89,7 +109,9 @@ def test_finish_guard_waits_for_every_listed_item():
     assert "nothing is listed yet" in guard.refuse(submit, past())
     assert guard.refuse(submit, past(LISTED)) == "open(box) is still missing for red, blue"
     assert guard.refuse(submit, past(LISTED, BLUE)) == "open(box) is still missing for red"
-    assert guard.refuse(submit, past(LISTED, BLUE, turn('open("red")', status="refused"))) is not None, "a refused call read nothing"
+    assert guard.refuse(submit, past(LISTED, BLUE, turn('open("red")', status="refused"))) is not None, (
+        "a refused call read nothing"
+    )
     assert guard.refuse(submit, past(LISTED, BLUE, RED)) is None
     assert guard.refuse(Call("calc", ("1+1",)), past()) is None
 
@@ -106,7 +128,9 @@ def test_loop_breaker_refuses_what_was_answered_and_warms_the_next_turn():
     guard = hook(hooks.LoopBreaker)
     assert guard.refuse(Call("open", ("red",)), past(LISTED, RED)) == "this was already answered above"
     assert guard.refuse(Call("open", ("blue",)), past(LISTED, RED)) is None
-    assert guard.refuse(Call("open", ("red",)), past(turn('open("red")', status="error"))) is None, "an error may be tried again"
+    assert guard.refuse(Call("open", ("red",)), past(turn('open("red")', status="error"))) is None, (
+        "an error may be tried again"
+    )
     assert guard.heat(past(LISTED, turn("boxes()", status="refused"))) == 0.8
     assert guard.heat(past(LISTED)) is None and guard.heat(past()) is None
     assert hook(hooks.LoopBreaker, temperature=0.0).heat(past(turn("boxes()", status="refused"))) is None
@@ -139,7 +163,7 @@ def test_a_hook_without_an_act_of_a_kind_does_nothing_there(kind):
     assert made.note(past()) is None and made.heat(past()) is None
     made.refuse(Call("submit", (1,)), past())
     acts = [name for name in ("repair", "refuse", "note", "heat") if name in vars(kind)]
-    assert acts
+    assert acts or kind is hooks.Retry, "only a new draw is no act on the trajectory"
 
 
 # ---- rule 1
@@ -148,9 +172,16 @@ def test_a_hook_without_an_act_of_a_kind_does_nothing_there(kind):
 def test_hooks_see_the_task_text_the_turns_and_the_argument_names_only():
     assert [field.name for field in dataclasses.fields(Past)] == ["prompt", "turns", "signatures"]
     for kind in CATALOGUE:
-        for act, arguments in {"repair": ["self", "text", "past"], "refuse": ["self", "call", "past"], "note": ["self", "past"], "heat": ["self", "past"]}.items():
+        for act, arguments in {
+            "repair": ["self", "text", "past"],
+            "refuse": ["self", "call", "past"],
+            "note": ["self", "past"],
+            "heat": ["self", "past"],
+        }.items():
             assert list(inspect.signature(getattr(kind, act)).parameters) == arguments
-    imported = {node.module for node in ast.walk(ast.parse(inspect.getsource(hooks))) if isinstance(node, ast.ImportFrom)}
+    imported = {
+        node.module for node in ast.walk(ast.parse(inspect.getsource(hooks))) if isinstance(node, ast.ImportFrom)
+    }
     assert not any("task" in module or "agent" in module or "expert" in module for module in imported)
 
 
@@ -158,7 +189,10 @@ def all_hooks(name):
     """Every hook of the catalogue with parameters that suit a task."""
     fields = FILLED[name]
     tools = ["submit", "calc", fields["each"]]
-    return [hook(kind, **{**fields, "tools": tools if kind in (hooks.GroundingGuard, hooks.OrderGuard) else tools[:2]}) for kind in CATALOGUE]
+    return [
+        hook(kind, **{**fields, "tools": tools if kind in (hooks.GroundingGuard, hooks.OrderGuard) else tools[:2]})
+        for kind in CATALOGUE
+    ]
 
 
 def walks(task, harness, n):
@@ -201,6 +235,7 @@ def test_no_refusal_or_note_spells_out_a_call(tasks, name, harnesses):
             answer = f"{episode.instance.data['answer']:g}"
             for rule in all_hooks(name):
                 tried = [Call(tool, args) for tool in tools for args in ((), (7,), ("1+2",), ("nobody",))]
+                tried += [call for call in episode.trajectory.calls if call]
                 tried += [ahead[0]] if ahead else []
                 texts = [rule.note(seen), *(rule.refuse(call, seen) for call in tried)]
                 for text in filter(None, texts):
@@ -210,7 +245,7 @@ def test_no_refusal_or_note_spells_out_a_call(tasks, name, harnesses):
                     if answer not in seen.text() and not (ahead and ahead[0].tool == "submit"):
                         assert answer not in re.findall(r"[\d.]+", text), f"{text} holds the answer before it was shown"
     silent = {kind.model_fields["hook"].annotation.__args__[0] for kind in CATALOGUE} - set(said)
-    assert silent <= {"argument_repair"}, f"{silent} never spoke, so nothing was checked"
+    assert silent == {"argument_repair", "retry"}, f"{silent} never spoke, so nothing was checked"
 
 
 @pytest.mark.parametrize("text, spelled", [

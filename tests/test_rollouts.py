@@ -30,7 +30,12 @@ def test_a_request_names_its_sample_and_temperature(mock, instances):
         asked.append((request.sample, request.temperature))
         return "submit(1)"
 
-    roll_out(ScriptedEngine(student), student_jobs(mock, instances[:1], Harness(), 4, samples=3), temperature=0.9, concurrency=1)
+    roll_out(
+        ScriptedEngine(student),
+        student_jobs(mock, instances[:1], Harness(), 4, samples=3),
+        temperature=0.9,
+        concurrency=1,
+    )
     assert asked == [(0, 0.9), (1, 0.9), (2, 0.9)]
 
 
@@ -63,7 +68,6 @@ def test_a_fault_is_retried_from_the_start_and_leaves_no_trace(mock, instances):
 
 
 def test_a_lasting_fault_is_reported_and_is_no_score(mock, instances):
-    bad = instances[0].prompt, next(iter(instances[0].data["boxes"]))
     tries = []
 
     def student(request):
@@ -73,16 +77,21 @@ def test_a_lasting_fault_is_reported_and_is_no_score(mock, instances):
         return f"submit({answers[0]})"
 
     answers = [instances[0].data["answer"]]
-    played = roll_out(ScriptedEngine(student), student_jobs(mock, instances[:1], Harness(), 4, samples=2), concurrency=1)
+    played = roll_out(
+        ScriptedEngine(student), student_jobs(mock, instances[:1], Harness(), 4, samples=2), concurrency=1
+    )
     trajectories = [episode.trajectory for episode in played]
     assert [t.status for t in trajectories] == ["finished", "fault"] and len(tries) == FAULT_RETRIES + 1
-    assert trajectories[1].error == "no memory" and bad
+    assert trajectories[1].error == "no memory"
     assert success_rate(trajectories) == 1.0, "only the episode that was played counts"
 
 
 def test_a_success_rate_of_nothing_is_not_a_number(mock, instances):
     assert math.isnan(success_rate([]))
-    fault = roll_out(ScriptedEngine(lambda r: (_ for _ in ()).throw(EngineFault("x"))), student_jobs(mock, instances[:1], Harness(), 4))
+    fault = roll_out(
+        ScriptedEngine(lambda r: (_ for _ in ()).throw(EngineFault("x"))),
+        student_jobs(mock, instances[:1], Harness(), 4),
+    )
     assert math.isnan(success_rate(e.trajectory for e in fault))
 
 
@@ -107,16 +116,19 @@ def test_experts_play_every_instance_and_say_who_they_are(mock, instances):
 
 def test_the_random_caller_is_repeatable_and_makes_legal_calls(tasks):
     for task in tasks.values():
-        [instance] = task.instances("select", 1)
-        first, second = (random_episode(task, instance, Harness(), 16) for _ in range(2))
-        assert first.trajectory.to_json() == second.trajectory.to_json() and first.trajectory.author == "random"
-        other = random_episode(task, instance, Harness(), 16, seed=1)
-        assert [t.text for t in other.turns] != [t.text for t in first.turns]
-        assert not any(turn.status == "malformed" for turn in first.turns)
+        instances = task.instances("select", 6)
+        first, second = ([random_episode(task, i, Harness(), 16).trajectory for i in instances] for _ in range(2))
+        assert first == second and {t.author for t in first} == {"random"}
+        other = [random_episode(task, i, Harness(), 16, seed=1).trajectory for i in instances]
+        assert [t.calls for t in other] != [t.calls for t in first]
+        assert not any(turn.status == "malformed" for t in first for turn in t.turns)
 
 
-def test_the_random_caller_reaches_every_tool(attendance, with_composite):
-    harness = with_composite(attendance)
-    played = [random_episode(attendance, i, harness, 16) for i in attendance.instances("select", 60)]
-    answered = {turn.call.tool for episode in played for turn in episode.turns if turn.status == "ok"}
-    assert answered == {"staff_and_hours", "staff", "hours", "calc", "submit"}, "else its failure would show nothing"
+def test_the_random_caller_reaches_every_tool(attendance):
+    played = [random_episode(attendance, i, Harness(), 16) for i in attendance.instances("select", 60)]
+    assert {turn.call.tool for episode in played for turn in episode.turns} == {"staff", "hours", "calc", "submit"}
+    assert {turn.call.tool for episode in played for turn in episode.turns if turn.status == "ok"} >= {
+        "staff",
+        "calc",
+        "submit",
+    }

@@ -28,9 +28,19 @@ def test_each_visible_tool_is_shown_in_one_line(toolbox):
 
 
 def test_a_harness_may_reword_hide_and_combine(toolbox, with_composite, mock):
-    text = with_composite(mock).to_toml().replace("hide = []", 'hide = ["calc"]').replace("[tools.docs]", '[tools.docs]\nopen = "look inside"')
+    text = (
+        with_composite(mock)
+        .to_toml()
+        .replace("hide = []", 'hide = ["calc"]')
+        .replace("[tools.docs]", '[tools.docs]\nopen = "look inside"')
+    )
     lines = toolbox(text).describe().splitlines()
-    assert lines == ["boxes_and_open(): all at once", "boxes(): names of the boxes", "open(box): look inside", "submit(answer): hand in the final number"]
+    assert lines == [
+        "boxes_and_open(): all at once",
+        "boxes(): names of the boxes",
+        "open(box): look inside",
+        "submit(answer): hand in the final number",
+    ]
 
 
 def test_a_call_gives_one_fact_with_typed_arguments(shopadmin, toolbox, instance):
@@ -44,7 +54,10 @@ def test_a_call_gives_one_fact_with_typed_arguments(shopadmin, toolbox, instance
 def test_a_composite_gives_the_facts_of_its_fixed_sequence(toolbox, with_composite, mock, instance):
     boxes = instance.data["boxes"]
     facts = toolbox(with_composite(mock, hidden=True).to_toml()).run(Call("boxes_and_open"))
-    assert facts == [Fact(Call("boxes"), list(boxes)), *(Fact(Call("open", (box,)), coins) for box, coins in boxes.items())]
+    assert facts == [
+        Fact(Call("boxes"), list(boxes)),
+        *(Fact(Call("open", (box,)), coins) for box, coins in boxes.items()),
+    ]
     assert show_facts(facts) == "\n".join(f"{box}: {coins}" for box, coins in boxes.items())
 
 
@@ -62,12 +75,31 @@ def test_a_wrong_call_is_refused_with_a_reason(toolbox, call, message):
         toolbox().run(call)
 
 
-@pytest.mark.xfail(strict=True, raises=OverflowError, reason="an endless or huge number is not caught, and ends the whole rollout")
+@pytest.mark.xfail(
+    strict=True, raises=OverflowError, reason="an endless or huge number is not caught, and ends the whole rollout"
+)
 @pytest.mark.parametrize("call", [Call("page", (1e999,)), Call("submit", (10**400,))])
 def test_a_number_beyond_all_bounds_is_refused_with_a_reason(shopadmin, call):
     shop = Toolbox(shopadmin.world(shopadmin.instances("train", 1)[0].data), Harness())
     with pytest.raises(ToolError, match="number|answer"):
         shop.run(call)
+
+
+def test_a_harness_may_show_some_numbers_of_an_answer_only(shopadmin, attendance, played):
+    [instance] = shopadmin.instances("train", 1)
+    texts = [f'filter("{instance.goal["status"]}")', "page(1)"]
+    whole, trimmed = (
+        played(shopadmin, instance, texts, parse_harness(text)).turns[1].observation
+        for text in ("", 'context.fields = {page = ["paid"]}')
+    )
+    assert trimmed == ", ".join(f"paid {part.split()[-1]}" for part in whole.split(", ")) != whole
+    [instance] = attendance.instances("train", 1)
+    name = next(iter(instance.data["records"]))
+    for words, shown in (("worked", True), ("nonsense", False)):
+        harness = parse_harness(f'context.fields = {{hours = ["{words}"]}}')
+        [turn] = played(attendance, instance, [f'hours("{name}")'], harness).turns
+        assert (turn.observation == f"worked {instance.data['records'][name]['worked']}") == shown
+        assert turn.facts[0].value == turn.observation, "nobody knows more than what was shown"
 
 
 def test_a_hidden_tool_cannot_be_called_but_its_composite_works(toolbox, with_composite, mock):
@@ -83,7 +115,10 @@ def test_a_composite_of_a_tool_that_lists_nothing_is_an_error(toolbox):
         toolbox(text).run(Call("both", ("1+1",)))
 
 
-@pytest.mark.parametrize("value, text", [(["a", "b"], "a, b"), ([], "none"), ([1, 2], "1, 2"), (3, "3"), (3.5, "3.5"), (2.0, "2"), ("x", "x")])
+@pytest.mark.parametrize(
+    "value, text",
+    [(["a", "b"], "a, b"), ([], "none"), ([1, 2], "1, 2"), (3, "3"), (3.5, "3.5"), (2.0, "2"), ("x", "x")],
+)
 def test_an_answer_reads_well(value, text):
     assert show_value(value) == text
     assert show_facts([Fact(Call("t"), value)]) == text
@@ -97,6 +132,7 @@ def test_an_answer_reads_well(value, text):
     ('tools.composite = [{name = "both", first = "box", each = "open", doc = "x"}]', "mine: tools.composite.both.first: no tool 'box'"),
     ('tools.composite = [{name = "both", first = "boxes", each = "opne", doc = "x"}]', "mine: tools.composite.both.each: no tool 'opne'"),
     ('tools.composite = [{name = "both", first = "boxes", each = "boxes", doc = "x"}]', "mine: tools.composite.both.each: boxes takes 0 arguments; it must"),
+    ('context.fields = {opne = ["coins"]}', "mine: context.fields: no tool 'opne'"),
     ('hooks.use = [{hook = "ledger", each = "opne"}]', "mine: hooks.ledger.each: no tool 'opne'"),
     ('hooks.use = [{hook = "unread_list", first = "box", each = "open"}]', "mine: hooks.unread_list.first: no tool 'box'"),
     ('hooks.use = [{hook = "order_guard", tools = ["submit"], before = "clac"}]', "mine: hooks.order_guard.before: no tool 'clac'"),

@@ -58,7 +58,7 @@ class Payroll(AnswerWorld):
 class Attendance(Task):
     name = "attendance"
     world = Payroll
-    size = 5
+    size = 8
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]
@@ -81,6 +81,8 @@ class Attendance(Task):
             return reading
         names = view.answers("staff")[(team,)]
         records = [_parse(view.answers("hours")[(name,)]) for name in names]
+        if not all({"worked", "rate"} <= set(record) for record in records):
+            return None  # the harness hides what is needed
         terms = [f"{r['worked']}*{r['rate']}" if kind == "pay" else str(r["worked"]) for r in records]
         return conclude(view, style, "+".join(terms), "Every record is read; only worked hours count.")
 

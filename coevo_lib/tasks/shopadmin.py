@@ -49,7 +49,7 @@ class BackOffice(AnswerWorld):
 class ShopAdmin(Task):
     name = "shopadmin"
     world = BackOffice
-    size = 3
+    size = 4
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         status, *others = rng.sample(STATUSES, 3)
