@@ -173,7 +173,7 @@ def _draw(engine: Engine, episode: Episode, temperature: float, max_tokens: int)
             break
         events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
         spent += reply.output_tokens
-        again = replace(first, temperature=retry.temperature, sample=1 + attempt + sample * (retry.tries + 1))
+        again = replace(first, temperature=retry.temperature, sample=1000 * (sample + 1) + attempt)
         reply = engine.submit(again).result()
     return replace(reply, output_tokens=reply.output_tokens + spent), events
 

@@ -24,6 +24,7 @@ from coevo_lib.trajectory import Trajectory
 
 HARNESSES = ("h0", "hstar")
 UNTRAINED = ("none", "scripted")
+ON_FAILURES = ("correction", "random_turn")
 
 
 @dataclass
@@ -76,6 +77,11 @@ def check_arms(arms: list[dict]) -> None:
                 raise UserError(
                     f"profile: arms: {arm['name']}: {field} = {arm[field]!r} is unknown; use one of {', '.join(known)}"
                 )
+        if arm["rows"] in ON_FAILURES and arm["harness"] != "hstar":
+            raise UserError(
+                f"profile: arms: {arm['name']}: harness = {arm['harness']!r}, but failures are localised under h* only; "
+                f"use harness = 'hstar' with rows = {arm['rows']!r}"
+            )
 
 
 def _draw(rows: list[dict], n: int, seed: int, what: str) -> list[dict]:

@@ -35,8 +35,8 @@ class CallSyntaxError(ValueError):
 def render_call(call: Call, form: str = "python") -> str:
     """The text a model writes for `call`; `parse_call` gives `call` back."""
     if form == "json":
-        return json.dumps({"tool": call.tool, "args": list(call.args)})
-    return f"{call.tool}({', '.join(json.dumps(arg) for arg in call.args)})"
+        return json.dumps({"tool": call.tool, "args": list(call.args)}, ensure_ascii=False)
+    return f"{call.tool}({', '.join(json.dumps(arg, ensure_ascii=False) for arg in call.args)})"
 
 
 def parse_call(text: str, form: str = "python") -> Call:
@@ -44,7 +44,7 @@ def parse_call(text: str, form: str = "python") -> Call:
 
     Raises CallSyntaxError when that line is not exactly one call with literal arguments.
     """
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    lines = [line.strip() for line in text.strip().split("\n") if line.strip()]
     if not lines:
         raise CallSyntaxError("the reply is empty; write one tool call")
     return _parse_json(lines[-1]) if form == "json" else _parse_python(lines[-1])

@@ -20,6 +20,7 @@ from coevo_lib.errors import UserError
 from coevo_lib.hooks import Hook
 
 MAX_BYTES = 50_000
+DEEP_KEY = re.compile(r"(?<![\w\"'-])(?:[\w\"'-]+\s*\.\s*){12}")  # the parser takes quadratic time over these
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,59}$")]
 Word = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z_]{0,39}$")]
 Line = Annotated[str, Field(min_length=1, max_length=400)]
@@ -35,7 +36,7 @@ class System(Part):
     text: str = Field(
         "Use the tools to do the task. Reply with one tool call and nothing else.\n{tools}", max_length=4000
     )
-    recipe: list[Line] = Field([], max_length=12)
+    recipe: list[Line] = Field([], max_length=12, fail_fast=True)
 
     @field_validator("text")
     @classmethod
@@ -58,25 +59,25 @@ class Composite(Part):
 class Tools(Part):
     """Which tools are shown and how. `hide` takes base tools out of sight; composites still use them."""
 
-    hide: list[Name] = []
+    hide: list[Name] = Field([], max_length=60, fail_fast=True)
     docs: dict[Name, Line] = {}
-    composite: list[Composite] = Field([], max_length=6)
+    composite: list[Composite] = Field([], max_length=6, fail_fast=True)
 
 
 class Demo(Part):
     """A solved example: the student's own success on `evolve` (rule 5), as call and observation lines."""
 
     prompt: str = Field(max_length=1000)
-    calls: list[Line] = Field(max_length=30)
-    observations: list[str] = Field(max_length=30)
+    calls: list[Line] = Field(max_length=30, fail_fast=True)
+    observations: list[str] = Field(max_length=30, fail_fast=True)
 
 
 class Demos(Part):
-    item: list[Demo] = Field([], max_length=4)
+    item: list[Demo] = Field([], max_length=4, fail_fast=True)
 
 
 class Hooks(Part):
-    use: list[Hook] = Field([], max_length=12)
+    use: list[Hook] = Field([], max_length=12, fail_fast=True)
 
 
 class Context(Part):
@@ -133,10 +134,14 @@ def parse_harness(text: str, source: str = "harness.toml") -> Harness:
     """The harness in a TOML text. Raises UserError naming the source, the field and what it must be."""
     if len(text) > MAX_BYTES:
         raise UserError(f"{source}: {len(text)} characters; a harness has at most {MAX_BYTES}")
+    if DEEP_KEY.search(text):
+        raise UserError(f"{source}: a dotted key of many parts; a harness has sections and fields only")
     try:
-        return Harness.model_validate(tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        plain = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # a huge number is a plain ValueError
         raise UserError(f"{source}: not TOML: {error}") from None
+    try:
+        return Harness.model_validate(plain)
     except ValidationError as error:
         first = error.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
@@ -179,4 +184,6 @@ def _fix(error: dict) -> str:
         return "remove it or correct its name"
     if error["type"] == "union_tag_invalid":
         return f"use one of {error['ctx']['expected_tags']}"
-    return f"found {str(error.get('input'))[:60]!r}"
+    found = error.get("input")
+    plain = isinstance(found, (str, bool, float)) or (isinstance(found, int) and abs(found) < 10**15)
+    return f"found {str(found)[:60]!r}" if plain else f"found a {type(found).__name__}"

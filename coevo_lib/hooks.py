@@ -56,7 +56,8 @@ class Past:
 
     def tool(self, name: str) -> str:
         """A tool with the kinds of its arguments: `hours(name)`."""
-        return f"{name}({', '.join(self.signatures.get(name, ('item',)))})"
+        kinds = self.signatures.get(name, ("item",))
+        return f"{name}({', '.join(kinds)})" if kinds else name
 
 
 class Rule(BaseModel):

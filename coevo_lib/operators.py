@@ -82,9 +82,9 @@ def _composites(harness: Harness, traces: Traces) -> list[Edit]:
     have = {(c.first, c.each) for c in harness.tools.composite}
     n = traces.count(skipped_read(traces.pairs)) + traces.count(repeats) / 2 + 0.3 * len(traces.failures)
     for first, each in traces.pairs:
-        if (first, each) in have:
+        if (first, each) in have or len(harness.tools.composite) >= 6:
             continue
-        name = f"{first}_and_{each}"
+        name = f"{first}_and_{each}"[:60]
         parts = [
             *harness.model_dump()["tools"]["composite"],
             {"name": name, "first": first, "each": each, "doc": f"{first}, then {each} for every item"},
@@ -224,6 +224,9 @@ def _demos(harness: Harness, traces: Traces) -> list[Edit]:
     """The shortest clean success under this harness that is not shown yet."""
     shown = {demo.prompt for demo in harness.demos.item}
     clean = [t for t in traces.successes if all(turn.status == OK for turn in t.turns) and t.prompt not in shown]
+    clean = [
+        t for t in clean if len(t.turns) <= 30 and len(t.prompt) <= 1000 and all(len(u.text) <= 400 for u in t.turns)
+    ]
     if not clean or len(shown) >= 2:
         return []
     best = min(clean, key=lambda t: (len(t.turns), t.instance))
@@ -250,7 +253,7 @@ def _recipe(harness: Harness, traces: Traces) -> list[Edit]:
     each = {each: first for first, each in traces.pairs}
     lines = [f"{name} for every item of {each[name]}" if each.get(name) in tools else f"use {name}" for name in tools]
     why = f"{len(traces.failures)} failures; the steps of a success of its own"
-    return [_edit(harness, "recipe", "system.recipe", why, len(traces.failures) * 0.45, system={"recipe": lines})]
+    return [_edit(harness, "recipe", "system.recipe", why, len(traces.failures) * 0.45, system={"recipe": lines[:12]})]
 
 
 def _notes(harness: Harness, traces: Traces) -> list[Edit]:

@@ -71,6 +71,8 @@ def random_episode(task: Task, instance: Instance, harness: Harness, max_turns: 
     episode = Episode(task, instance, harness, max_turns=max_turns)
     while not episode.done:
         words = episode.past.text().replace(",", " ").replace("?", " ").replace(":", " ").split()
+        listed = [str(i) for fact in episode.trajectory.facts if isinstance(fact.value, list) for i in fact.value]
+        words = listed if listed and rng.random() < 0.7 else words
         name = rng.choice(episode.toolbox.visible)
         args = [_random_argument(rng, words, kind) for kind in episode.toolbox.signature(name).values()]
         episode.step(expert_text(Call(name, tuple(args)), harness))

@@ -246,6 +246,8 @@ def check_protocol(cls: type[Task], file: Path) -> None:
         raise UserError(f"{file}: {cls.__name__}.name must be {file.stem!r}, as the file is called")
     if not isinstance(getattr(cls, "world", None), type) or not issubclass(cls.world, World):
         raise UserError(f"{file}: {cls.__name__}.world must be a subclass of World")
+    if cls.world.verdict is World.verdict:
+        raise UserError(f"{file}: {cls.world.__name__}.verdict is missing; write verdict(self) -> Verdict")
     if cls.draw is Task.draw:
         raise UserError(
             f"{file}: {cls.__name__}.draw is missing; write draw(self, rng, size, template) -> (goal, data)"

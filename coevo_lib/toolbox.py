@@ -70,7 +70,7 @@ def _coerce(arg, name: str, kind: type):
         return str(arg)
     try:
         return kind(arg)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ToolError(f"{name}: {arg!r} is not a number") from None
 
 

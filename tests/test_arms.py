@@ -169,7 +169,6 @@ def test_an_unknown_word_in_an_arm_is_named(field, value, known):
         check_arms([{**arm("expert"), field: value}])
 
 
-@pytest.mark.xfail(strict=True, reason="failures are those under h*, so their turns mean nothing for rollouts under h0")
 @pytest.mark.parametrize("rows", ["correction", "random_turn"])
 def test_corrections_under_h0_are_refused_as_long_as_only_h_star_is_localised(rows):
     with pytest.raises(UserError, match="harness"):

@@ -91,7 +91,6 @@ def test_a_mistake_in_the_templates_names_the_file(write_task, templates):
         load_task(str(write_task(templates=templates))).instances("evolve", 1)
 
 
-@pytest.mark.xfail(strict=True, reason="a world without a verdict is found out only when its first episode ends")
 def test_a_world_without_a_verdict_is_refused(write_task):
     with pytest.raises(UserError, match=r"verdict"):
         load_task(str(write_task(("class Jars(AnswerWorld)", "class Jars(World)"))))
