@@ -1,5 +1,6 @@
 """The committed student is the one that this code makes: same rows, same recipe, same weights (rule 4)."""
 
+import csv
 import dataclasses
 import json
 from pathlib import Path
@@ -16,6 +17,7 @@ from coevo_lib.student import (
     TASKS,
     preparation_rows,
     rows_hash,
+    first_replies,
     student_dir,
 )
 
@@ -83,3 +85,24 @@ def test_a_missing_student_says_what_to_run(tmp_path, monkeypatch):
     monkeypatch.setattr("coevo_lib.models.base_model_dir", lambda *arguments: pytest.fail("converted first"))
     with pytest.raises(UserError, match="student/manifest.json: the prepared student is missing; run `make student`"):
         student_dir()
+
+
+@pytest.mark.model
+def test_the_training_begins_as_the_committed_one_did(manifest, rows, tmp_path):
+    """The first five steps of the same schedule give the same loss within 3 %; the whole takes minutes to repeat."""
+    from coevo_lib.models import base_model_dir
+    from coevo_lib.training import train_adapter
+
+    result = train_adapter(base_model_dir(), rows, tmp_path, RECIPE, stop_after=5)
+    committed = next(csv.DictReader((HOME / "training_log.csv").open()))
+    assert committed["step"] == "5"
+    assert result["loss"] == pytest.approx(float(committed["loss"]), rel=0.03)
+
+
+@pytest.mark.model
+def test_the_committed_student_replies_as_it_did_when_it_was_made(manifest):
+    """Greedy first replies, at least 11 of 12: bfloat16 sums differ a little between machines."""
+    committed = json.loads((HOME / "replies.json").read_text())
+    replies = first_replies(HOME / "adapter")
+    assert len(committed) >= 8 and committed.keys() == replies.keys()
+    assert sum(replies[prompt] != text for prompt, text in committed.items()) <= 1
