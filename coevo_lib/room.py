@@ -23,16 +23,18 @@ from coevo_lib.tables import write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20
+SIZES = {"attendance": (5, 6, 7, 8), "shopadmin": (2, 3, 4)}
+SIZES_ELSEWHERE = (2, 4, 6, 8)
 
 
 def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
     """One row: success under h0 with its 95 % interval, turns, and the share of the most frequent right answer."""
     task = load_task(task_name)
-    instances = task.instances("select", n, size=size)
+    instances = task.instances("select", n, size=size, diversity=1)
     played = [e.trajectory for e in roll_out(engine, student_jobs(task, instances, Harness(), MAX_TURNS))]
     successes = sum(t.success for t in played)
     low, high = wilson(successes, n)
-    answers = Counter(i.data.get("answer") for i in task.instances("evolve", 400, size=size))
+    answers = Counter(i.data.get("answer") for i in task.instances("evolve", 400, size=size, diversity=1))
     return {
         "task": task_name,
         "size": size,
@@ -49,12 +51,11 @@ def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.room", description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
-    parser.add_argument("--sizes", nargs="+", type=int, default=[2, 3, 4, 5, 6])
     parser.add_argument("-n", type=int, default=48)
     options = parser.parse_args()
     cache = ReplyCache(default_cache_dir() / "replies.sqlite")
     with open_engine("auto", student_dir(), cache=cache) as engine:
-        rows = [measure(engine, task, size, options.n) for task in options.tasks for size in options.sizes]
+        rows = [measure(engine, task, size, options.n) for task in options.tasks for size in SIZES.get(task, SIZES_ELSEWHERE)]
     folder: Path = find_root() / "outputs" / "room"
     for path in write_table(pd.DataFrame(rows), folder, "room"):
         print(path.relative_to(find_root()))
