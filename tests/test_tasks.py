@@ -229,3 +229,14 @@ def test_the_filter_decides_what_the_pages_show(shopadmin, played):
     assert told == f"{status}: {len(wanted)} orders"
     assert len(open_pages) > len(pages)
     assert page == ", ".join(f"#{o['id']} paid {o['amount']}" for o in wanted[:3])
+
+
+def test_the_expert_needs_only_the_fields_that_the_question_is_about(tasks):
+    """A harness may hide the other fields of a record; hiding a needed one leaves the expert without a way."""
+    task = tasks["attendance"]
+    expert = ScriptedExpert(directness=0.5)
+    hours = [i for i in task.instances("train", 12) if i.goal["kind"] == "hours"]
+    pay = [i for i in task.instances("train", 12) if i.goal["kind"] == "pay"]
+    harness = parse_harness('[context.fields]\nhours = ["worked"]')
+    assert all(e.trajectory.success for e in expert_episodes(expert, task, hours, harness, max_turns=40))
+    assert pay and not any(e.trajectory.success for e in expert_episodes(expert, task, pay, harness, max_turns=40))

@@ -81,7 +81,8 @@ class Attendance(Task):
             return reading
         names = view.answers("staff")[(team,)]
         records = [_parse(view.answers("hours")[(name,)]) for name in names]
-        if not all({"worked", "rate"} <= set(record) for record in records):
+        needed = {"worked", "rate"} if kind == "pay" else {"worked"}
+        if not all(needed <= set(record) for record in records):
             return None  # the harness hides what is needed
         terms = [f"{r['worked']}*{r['rate']}" if kind == "pay" else str(r["worked"]) for r in records]
         return conclude(view, style, "+".join(terms), "Every record is read; only worked hours count.")
