@@ -142,3 +142,7 @@ def _points(text: str) -> str:
 
 def _number(text: str) -> float:
     return float(text) if text else math.nan
+
+
+if __name__ == "__main__":
+    sys.exit(main())
