@@ -163,19 +163,28 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
 
 
 def _draw(engine: Engine, episode: Episode, temperature: float, max_tokens: int) -> tuple[Reply, list[Event]]:
-    """The model's reply, drawn again as the harness's retry hook says; its tokens count all draws."""
+    """The model's reply, drawn again as the harness's retry hook says; its tokens count all draws.
+
+    The new draws go out together: waiting for each would leave the engine idle in the tail of a batch.
+    """
     messages, sample = tuple(episode.messages()), episode.trajectory.sample
     first = Request(messages, max_tokens=max_tokens, temperature=episode.temperature(temperature), sample=sample)
-    reply, spent, retry, events = engine.submit(first).result(), 0, episode.retry, []
-    for attempt in range(retry.tries if retry else 0):
-        objection = episode.objection(reply.text)
+    reply, retry = engine.submit(first).result(), episode.retry
+    objection = episode.objection(reply.text)
+    if objection is None or retry is None:
+        return reply, []
+    again = [
+        replace(first, temperature=retry.temperature, sample=1000 * (sample + 1) + attempt)
+        for attempt in range(retry.tries)
+    ]
+    redrawn = [future.result() for future in [engine.submit(request) for request in again]]
+    spent, events = reply.output_tokens + sum(r.output_tokens for r in redrawn), []
+    for new in redrawn:
+        events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
+        reply, objection = new, episode.objection(new.text)
         if objection is None:
             break
-        events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
-        spent += reply.output_tokens
-        again = replace(first, temperature=retry.temperature, sample=1000 * (sample + 1) + attempt)
-        reply = engine.submit(again).result()
-    return replace(reply, output_tokens=reply.output_tokens + spent), events
+    return replace(reply, output_tokens=spent), events
 
 
 def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], **options) -> Episode:

@@ -1,7 +1,6 @@
 """Stage 01: one harness search per task and seed, all at once on one engine, so that its batches stay full."""
 
 import csv
-from concurrent.futures import ThreadPoolExecutor
 
 from coevo_lib.engines.base import Engine
 from coevo_lib.files import write_jsonl, write_text_atomic
@@ -10,7 +9,7 @@ from coevo_lib.rollouts import random_episode
 from coevo_lib.search import Budget, Search
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
-from coevo_lib.study import instances
+from coevo_lib.study import instances, side_by_side
 from coevo_lib.task import Task, load_task
 
 
@@ -21,13 +20,10 @@ def budget(stage: Stage) -> Budget:
 
 
 def evolve(stage: Stage, engine: Engine) -> dict[str, Search]:
-    """Runs every search still to do and writes its files; returns label -> search.
-
-    Each search is a thread: while one waits for its last episodes, the others keep the engine busy.
-    """
-    with ThreadPoolExecutor(max(1, len(stage.todo))) as pool:
-        futures = {unit.label: pool.submit(_search, stage, unit, engine) for unit in stage.todo}
-        return {label: future.result() for label, future in futures.items()}
+    """Runs every search still to do, side by side, and writes its files; returns label -> search."""
+    todo = list(stage.todo)
+    searches = side_by_side(lambda unit: _search(stage, unit, engine), todo)
+    return {unit.label: search for unit, search in zip(todo, searches)}
 
 
 def _search(stage: Stage, unit: Unit, engine: Engine) -> Search:

@@ -1,6 +1,6 @@
 """Generic tool-use rows: what a small model must have seen to read a harness at all (rule 4).
 
-Every row is one scene (see `scenes`), played step by step with the furniture of a harness around it: recipes,
+Every row is one scene (see `scenes` and `errands`), played step by step with the furniture of a harness around it: recipes,
 examples, notes, refusals and recovery. Breadth matters more than repetition, so everything varies. Injected
 mistakes carry no loss. Tests check that the words share nothing with the tasks.
 """
@@ -9,7 +9,8 @@ import random
 import re
 
 from coevo_lib.calls import Call, render_call
-from coevo_lib.scenes import WORDS, Scene
+from coevo_lib.errands import Errand
+from coevo_lib.scenes import WORDS
 
 MAX_CHARACTERS = 1400
 
@@ -28,7 +29,7 @@ def generic_rows(n: int, seed: int = 0) -> list[dict]:
     return rows
 
 
-class Lesson(Scene):
+class Lesson(Errand):
     """A scene as a training row."""
 
     def row(self) -> dict:

@@ -1,11 +1,13 @@
 """Invented domains for the generic tool-use rows: tools, words, and a solved script of calls and answers.
 
-Compositions: list and read each, narrow and read parts, compare, look up a chain, subtract, act on some. How a
-script becomes a chat row is in `preparation`; the words stand in preparation.toml.
+Compositions that only read: list and read each, narrow and read parts, compare, look up a chain, subtract. Those
+that also write are in `errands`. How a script becomes a chat row is in `preparation`; the words stand in
+preparation.toml.
 """
 
 import random
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 from coevo_lib.arithmetic import evaluate
@@ -22,11 +24,14 @@ SHARE = {
     "example": 0.15,
     "json": 0.05,
     "spare": 0.4,
+    "at once": 0.4,
 }
 
 
 class Scene:
-    """One invented domain with its tools and words."""
+    """One invented domain with its tools and words. `PLANS`: composition -> weight."""
+
+    PLANS = {"total": 36, "parts": 24, "extreme": 4, "chain": 4, "difference": 4}
 
     def __init__(self, rng: random.Random):
         self.rng = rng
@@ -34,7 +39,8 @@ class Scene:
         noun, group = self.pick("nouns"), self.pick("groups")
         self.words = {"noun": noun, "nouns": noun + "s", "group": group}
         names = {
-            k: self.say(f"{k}_tools") for k in ("list", "read", "compute", "finish", "act", "choose", "index", "sheet")
+            key: self.say(f"{key}_tools")
+            for key in ("list", "read", "compute", "finish", "act", "write", "choose", "index", "sheet")
         }
         self.names = names
         self.words |= {"list": names["list"], "read": names["read"]}
@@ -44,9 +50,12 @@ class Scene:
         self.script: list[tuple[Call, str]] = []
         self.both = self.say("composite_names") if self.chance("composite") else None
         self.hidden = self.chance("hidden")
-        self.plan = rng.choices(
-            [self.total, self.parts, self.extreme, self.chain, self.difference, self.act], [46, 30, 6, 5, 5, 8]
-        )[0]
+        self.at_once = self.chance("at once")
+        self.composition = rng.choices(list(self.PLANS), list(self.PLANS.values()))[0]
+
+    def plan(self) -> str:
+        """Draws a composition, writes its script and tools, and returns what is asked."""
+        return getattr(self, self.composition)()
 
     def pick(self, key: str) -> str:
         return self.rng.choice(WORDS[key])
@@ -80,44 +89,58 @@ class Scene:
 
     # ---- the compositions
 
-    def read_each(self, first: Call, items: list, shown: dict[str, str]) -> None:
-        """Adds the reading steps: one composite call, or the list and then each item."""
-        read, both = self.names["read"], self.both
-        if both:
-            self.tools[both] = (
-                f"({self.words['group']}): {self.say('docs_both')}" if first.args else f"(): {self.say('docs_both')}"
-            )
-            self.script.append((Call(both, first.args), "\n".join(f"{i}: {shown[i]}" for i in items)))
-            if self.hidden:
-                return
-        self.tools[first.tool] = (
-            f"({self.words['group']}): {self.say('docs_list')}" if first.args else f"(): {self.say('docs_list')}"
-        )
-        self.tools[read] = f"({self.words['noun']}): {self.say('docs_read')}"
-        if not both:
+    def read_each(self, first: Call, items: list, shown: dict, then: Callable = lambda item: None) -> None:
+        """Adds the reading steps: one composite call, or the list and then each item.
+
+        `then` adds what is done about an item: at once after it is read, or for all of them at the end.
+        """
+        noun, group, read = self.words["noun"], self.words["group"], self.names["read"]
+        listing = f"({group})" if first.args else "()"
+        if self.both:
+            self.tools[self.both] = f"{listing}: {self.say('docs_both')}"
+            self.script.append((Call(self.both, first.args), "\n".join(f"{i}: {shown[i]}" for i in items)))
+        if not (self.both and self.hidden):
+            self.tools[first.tool] = f"{listing}: {self.say('docs_list')}"
+            self.tools[read] = f"({noun}): {self.say('docs_read')}"
+        if not self.both:
             self.script.append((first, ", ".join(map(str, items))))
-            self.script += [(Call(read, (i,)), shown[i]) for i in items]
+        for item in items:
+            if not self.both:
+                self.script.append((Call(read, (item,)), shown[item]))
+            if self.both or self.at_once:
+                then(item)
+        if not (self.both or self.at_once):
+            for item in items:
+                then(item)
 
     def compute(self, terms: list[str], mean: bool = False) -> None:
+        """Ends with a computed value."""
         expression = "+".join(terms)
-        if mean:
-            expression = f"({expression})/{len(terms)}"
+        self.finish(self.work_out(f"({expression})/{len(terms)}" if mean else expression))
+
+    def work_out(self, expression: str) -> int | float:
+        """Adds one use of the calculator and returns its value."""
         value = evaluate(expression)
         self.tools[self.names["compute"]] = f"(expression): {self.say('docs_compute')}"
-        self.script.append(
-            (Call(self.names["compute"], (expression,)), f"{value:g}" if isinstance(value, float) else str(value))
-        )
-        self.finish(value)
+        self.script.append((Call(self.names["compute"], (expression,)), f"{value:g}"))
+        return value
 
     def finish(self, value) -> None:
         self.tools[self.names["finish"]] = f"(result): {self.say('docs_finish')}"
         self.script.append((Call(self.names["finish"], (value,)), "ok"))
 
+    def finish_sum(self, numbers: list) -> None:
+        """Ends with the sum of some numbers: by the calculator from two on."""
+        if len(numbers) > 1:
+            self.compute([str(number) for number in numbers])
+        else:
+            self.finish(numbers[0] if numbers else 0)
+
     def total(self) -> str:
         group, items = self.pick("names"), self.items()
         records = {i: self.record() for i in items}
         first = Call(self.names["list"], (group,))
-        self.read_each(first, items, {i: _show(r) for i, r in records.items()})
+        self.read_each(first, items, {i: show_record(r) for i, r in records.items()})
         others = [f for f in self.fields if f != self.field]
         if others and self.rng.random() < 0.35:
             other = self.rng.choice(others)
@@ -173,7 +196,7 @@ class Scene:
         group, items = self.pick("names"), self.items(2, 5)
         values = self.rng.sample(range(2, 90), len(items))
         records = {i: {**self.record(), self.field: v} for i, v in zip(items, values)}
-        self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
+        self.read_each(Call(self.names["list"], (group,)), items, {i: show_record(r) for i, r in records.items()})
         best = self.rng.choice([max, min])
         self.finish(best(items, key=lambda i: records[i][self.field]))
         return f"Which {self.words['noun']} in {group} has the {'highest' if best is max else 'lowest'} {self.field}?"
@@ -183,7 +206,7 @@ class Scene:
         owner, record = self.names["list"], self.record()
         self.tools[owner] = f"({self.words['noun']}): partner of a {self.words['noun']}"
         self.tools[self.names["read"]] = f"({self.words['noun']}): {self.say('docs_read')}"
-        self.script += [(Call(owner, (item,)), target), (Call(self.names["read"], (target,)), _show(record))]
+        self.script += [(Call(owner, (item,)), target), (Call(self.names["read"], (target,)), show_record(record))]
         self.finish(record[self.field])
         return f"What is the {self.field} of the partner of {item}?"
 
@@ -191,24 +214,12 @@ class Scene:
         a, b = self.items(2, 2)
         records = {i: self.record() for i in (a, b)}
         self.tools[self.names["read"]] = f"({self.words['noun']}): {self.say('docs_read')}"
-        self.script += [(Call(self.names["read"], (i,)), _show(records[i])) for i in (a, b)]
+        self.script += [(Call(self.names["read"], (i,)), show_record(records[i])) for i in (a, b)]
         times = self.rng.random() < 0.5
         x, y = records[a][self.field], records[b][self.field]
         self.compute([f"{x}*{y}"] if times else [f"{x}-{y}"])
         return f"{self.field} of {a} {'times' if times else 'minus'} {self.field} of {b}?"
 
-    def act(self) -> str:
-        group, items, act = self.pick("names"), self.items(2, 5), self.names["act"]
-        limit = self.rng.randint(15, 45)
-        records = {i: self.record() for i in items}
-        self.read_each(Call(self.names["list"], (group,)), items, {i: _show(r) for i, r in records.items()})
-        low = [i for i in items if records[i][self.field] < limit]
-        self.tools[act] = f"({self.words['noun']}): {act.replace('_', ' ')} one {self.words['noun']}"
-        self.script += [(Call(act, (i,)), f"{i} done") for i in low]
-        self.finish(len(low))
-        noun, verb = self.words["noun"], act.replace("_", " ")
-        return f"In {group}, {verb} every {noun} whose {self.field} is under {limit}, then give how many."
 
-
-def _show(record: dict) -> str:
+def show_record(record: dict) -> str:
     return ", ".join(f"{field} {value}" for field, value in record.items())

@@ -24,10 +24,12 @@ from coevo_lib.rows import whole_rows
 from coevo_lib.task import load_task
 from coevo_lib.training import Recipe
 
-TASKS = ("attendance", "shopadmin")
-GENERIC_ROWS = 1400
-ROWS_PER_TASK = 6
-PREPARE_SIZES = {"attendance": 5, "shopadmin": 3}  # shorter than in the study
+TASKS = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor")
+GENERIC_ROWS = 1500
+ROWS_PER_TASK = 8
+PREPARE_SIZES = {  # shorter than in the study
+    "attendance": 5, "budget": 2, "stock": 3, "anomaly": 2, "webtest": 2, "shopadmin": 3, "refactor": 2,
+}  # fmt: skip
 SEED = 0
 RECIPE = Recipe(learning_rate=1e-3, epochs=1, batch=6)
 FOLDER = "student"

@@ -4,8 +4,10 @@ Every function takes an open stage and a unit, so that the notebooks stay short 
 arm is nowhere a special case.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from coevo_lib.arms import Material
 from coevo_lib.cache import ReplyCache
@@ -69,15 +71,19 @@ def open_student(stage: Stage, model: Path) -> Engine:
     return open_engine(stage.parameters["engine"], model, cache=cache, concurrency=stage.parameters["concurrency"])
 
 
-def served(stage: Stage) -> Iterator[tuple[Unit, Engine]]:
-    """Every evaluation unit still to do, with an engine for its model; units that share a model share the engine."""
+def by_model(stage: Stage) -> list[tuple[Path, list[Unit]]]:
+    """The evaluation units still to do, grouped by the model that they play: one engine serves a group."""
     groups: dict[Path, list[Unit]] = {}
     for unit in stage.todo:
         groups.setdefault(arm_model(stage, unit), []).append(unit)
-    for model, units in groups.items():
-        with open_student(stage, model) as engine:
-            for unit in units:
-                yield unit, engine
+    return list(groups.items())
+
+
+def side_by_side(do: Callable[[Unit], Any], units: Iterable[Unit]) -> list:
+    """`do` for every unit, each in a thread: while one waits for its last episodes, the others keep the engine busy."""
+    units = list(units)
+    with ThreadPoolExecutor(max(1, len(units))) as pool:
+        return list(pool.map(do, units))
 
 
 def read_trajectories(path: Path, keep: Callable[[dict], bool] = lambda row: True) -> list[Trajectory]:

@@ -23,7 +23,11 @@ from coevo_lib.task import load_task  # noqa: E402
 settings.register_profile("repeatable", database=None, deadline=None, derandomize=True, max_examples=150)
 settings.load_profile("repeatable")
 
-PAIRS = {"attendance": ("staff", "hours"), "shopadmin": ("pages", "page"), "mock": ("boxes", "open")}
+PAIRS = {
+    "attendance": ("staff", "hours"), "budget": ("managers", "wish"), "stock": ("products", "stock"),
+    "anomaly": ("machines", "readings"), "webtest": ("elements", "peek"), "shopadmin": ("pages", "page"),
+    "refactor": ("places", "code"), "mock": ("boxes", "open"),
+}  # fmt: skip
 
 
 def pytest_configure(config):

@@ -12,7 +12,6 @@ from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, numbers_in
 from coevo_lib.calls import CallSyntaxError, parse_call
 from coevo_lib.preparation import generic_rows
 from coevo_lib.task import SPLITS
-from coevo_lib.tasks import attendance, shopadmin
 from coevo_lib.toolbox import show_value
 
 REFUSALS = ("denied:", "blocked:", "not accepted:", "stop:", "rejected:", "problem:", "failed:", "invalid:")
@@ -43,16 +42,33 @@ def test_no_tool_of_a_task_occurs_in_a_generic_row(tasks, text):
     assert names & words_in(text) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="a note says `complete`, which is a status of the shop")
-def test_no_entity_of_a_task_occurs_in_a_generic_row(mock, text):
-    boxes = {box for split in SPLITS for instance in mock.instances(split, 60) for box in instance.data["boxes"]}
-    assert len(boxes) == 8
-    entities = {name.lower() for name in (*attendance.TEAMS, *attendance.PEOPLE, *shopadmin.STATUSES, *boxes)}
-    assert entities & words_in(text) == set()
+def leaves(value, top=True):
+    """Every string of an instance's data, and every key below the top: names, statuses, fields, lines of code."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from [] if top else [key]
+            yield from leaves(inner, False)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from leaves(inner, False)
+    elif isinstance(value, str):
+        yield value
 
 
-def test_no_record_of_a_task_reads_like_a_generic_row(text):
-    assert {"planned", "worked", "rate", "paid", "coins"} & words_in(text) == set()
+EVERYDAY = {"name", "text", "from", "none"}  # keys and words of code that are no entity
+
+
+def test_no_entity_of_a_task_occurs_in_a_generic_row(tasks, text):
+    for task in tasks.values():
+        entities = {
+            word
+            for split in SPLITS
+            for instance in task.instances(split, 40, diversity=8)
+            for leaf in leaves(instance.data)
+            for word in words_in(leaf)
+        }
+        assert len(entities) >= 8
+        assert (entities - EVERYDAY) & words_in(text) == set(), task.name
 
 
 def hook_phrases():
@@ -90,7 +106,7 @@ def test_few_rows_of_each_task_are_shown_and_only_from_the_prepare_split():
 def test_the_rows_of_a_task_are_stepwise_and_under_h0():
     for row in student.preparation_rows(generic=1)[1:]:
         said = [m["content"] for m in row["messages"] if m["role"] == "assistant"]
-        assert said[-1].startswith("submit(") and said[-2].startswith("calc(")
+        assert said[-1].startswith("submit(") and any(call.startswith("calc(") for call in said)
         assert "_and_" not in row["messages"][0]["content"] and "Steps:" not in row["messages"][0]["content"]
 
 
@@ -115,7 +131,7 @@ def test_a_mistake_carries_no_loss_and_is_answered_with_a_refusal(rows):
 
 def test_what_carries_loss_is_a_readable_call_of_a_tool_that_is_shown(rows):
     for row in rows:
-        shown = set(re.findall(r"^(?:- )?(\w+)\(\w*\): ", row["messages"][0]["content"], re.M))
+        shown = set(re.findall(r"^(?:- )?(\w+)\([\w, ]*\): ", row["messages"][0]["content"], re.M))
         for message, mask in zip(row["messages"], row["mask"]):
             if mask:
                 assert parse_call(message["content"], form_of(row)).tool in shown
@@ -136,8 +152,9 @@ def test_every_computed_value_is_right_and_rests_on_numbers_shown_before(rows):
                 continue
             computed += 1
             assert row["messages"][place + 1]["content"].split("\n")[0] == show_value(value)
-            finish = parse_call(row["messages"][-1]["content"], form_of(row))
-            assert finish.args == (value,)
+            following = parse_call(row["messages"][-1]["content"], form_of(row))
+            if place == len(row["messages"]) - 3:
+                assert following.args == (value,)
             before = "\n".join(m["content"] for m in row["messages"][1:place])
             terms = len(args[0].split("+"))
             assert set(numbers_in(args[0])) <= {*numbers_in(before), terms}

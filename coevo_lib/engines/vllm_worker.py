@@ -14,6 +14,10 @@ import sys
 import traceback
 from multiprocessing.connection import Connection
 
+# Only full blocks of a prompt's beginning are reused. A turn is short, so vLLM's default for CPUs (128 tokens) would
+# compute most of it again each time; 32 is the smallest that its CPU kernels take. Measured: 1.4 times the episodes.
+BLOCK_SIZE = 32
+
 
 def main(argv: list[str]) -> int:
     connection, parent, settings = Connection(int(argv[0])), int(argv[1]), json.loads(argv[2])
@@ -49,6 +53,7 @@ def _load(settings: dict):
         dtype="bfloat16",
         enforce_eager=True,
         enable_prefix_caching=True,
+        block_size=BLOCK_SIZE,
         max_num_seqs=settings["concurrency"],
         max_model_len=settings["max_model_len"],
         disable_log_stats=True,
