@@ -9,7 +9,7 @@ STUDY = --profile $(PROFILE) --round $(ROUND)
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help reproduce smoke test lab status evolution rollouts localization correction training evaluation results \
-  report strip lint bench room student clean
+  report strip lint bench room student new-task check-task clean
 
 help: ## list the targets
 	@echo "make TARGET [PROFILE=cpu] [ROUND=1] [PYTHON=python3]"; echo
@@ -69,6 +69,12 @@ bench: .venv/.ready ## measure the engines on this machine
 
 room: .venv/.ready ## measure h0 by task and size on the select split
 	@.venv/bin/python -m coevo_lib.room
+
+new-task: .venv/.ready ## write a small task of your own to start from: NAME=hives
+	@.venv/bin/python -m coevo_lib.new_task $(NAME)
+
+check-task: .venv/.ready ## prove a task: TASK=attendance, or TASK=my_tasks/hives.py
+	@.venv/bin/python -m coevo_lib.check_task $(TASK)
 
 student: .venv/.ready ## rebuild the prepared student
 	@.venv/bin/python -m coevo_lib.student rebuild

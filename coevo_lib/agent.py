@@ -11,7 +11,7 @@ from coevo_lib.calls import Call, CallSyntaxError, parse_call, render_call
 from coevo_lib.engines.base import Engine, EngineFault, Reply, Request
 from coevo_lib.harness import Demo, Harness
 from coevo_lib.hooks import Past, Retry
-from coevo_lib.task import Instance, Task, ToolError
+from coevo_lib.task import Instance, Task, ToolError, WorldFault
 from coevo_lib.toolbox import Toolbox, show_facts
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Event, Trajectory, Turn
 
@@ -154,10 +154,10 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
     while not episode.done:
         try:
             reply, events = _draw(engine, episode, temperature, max_tokens)
-        except EngineFault as fault:
+            turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+        except (EngineFault, WorldFault) as fault:
             episode.trajectory.status, episode.trajectory.error = "fault", str(fault)
             return episode.trajectory
-        turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
         turn.events[:0] = events
     return episode.trajectory
 

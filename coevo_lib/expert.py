@@ -5,6 +5,7 @@ The helpers below it are the shared moves of read-then-compute tasks. An expert 
 (prompt values and answers so far), never the world (rule 2).
 """
 
+import random
 from dataclasses import dataclass
 
 from coevo_lib.agent import Episode, expert_text
@@ -14,6 +15,8 @@ from coevo_lib.errors import UserError
 from coevo_lib.files import stable_seed
 from coevo_lib.task import Style, Task, View
 from coevo_lib.trajectory import Trajectory
+
+BLOCK = 20  # instances over which shares of styles are exact
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,11 @@ class ScriptedExpert:
         return Style(direct=self._draw(key, "direct") < self.directness, persistent=False)
 
     def _draw(self, key: str, what: str) -> float:
-        return stable_seed(self.seed, key, what) % 10_000 / 10_000
+        """Between 0 and 1; evenly spread over every block of 20 instances, so that shares hold exactly."""
+        split, index = key.rsplit("/", 1)
+        block, place = divmod(int(index), BLOCK)
+        order = random.Random(stable_seed(self.seed, split, block, what)).sample(range(BLOCK), BLOCK)
+        return (order[place] + 0.5) / BLOCK
 
     def next(self, episode: Episode) -> tuple[Call, str] | None:
         """The next call and why, or None where it knows no way on."""

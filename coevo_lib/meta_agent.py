@@ -6,8 +6,9 @@ decided in `search`. A chat model can take its place: anything with `propose` wi
 
 from dataclasses import dataclass, field
 
+from coevo_lib.edits import Edit
 from coevo_lib.harness import Harness
-from coevo_lib.operators import Edit, edits_for
+from coevo_lib.operators import edits_for
 from coevo_lib.traces import Traces
 from coevo_lib.trajectory import Trajectory
 
@@ -17,7 +18,7 @@ class MetaAgent:
     """Proposes one edit at a time and never the same harness twice. `seen` is its memory of traces."""
 
     seen: list[Trajectory] = field(default_factory=list)
-    tried: set[str] = field(default_factory=set)
+    tried: set[str] = field(default_factory=lambda: {Harness().id})
 
     def observe(self, trajectories: list[Trajectory]) -> None:
         self.seen += trajectories

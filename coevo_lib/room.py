@@ -23,8 +23,11 @@ from coevo_lib.tables import write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20
-SIZES = {"attendance": (5, 6, 7, 8), "shopadmin": (2, 3, 4)}
-SIZES_ELSEWHERE = (2, 4, 6, 8)
+SIZES = {
+    "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 4, 6), "anomaly": (2, 3, 5),
+    "webtest": (2, 3, 5), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),
+}  # fmt: skip
+SIZES_ELSEWHERE = (2, 4, 6)
 
 
 def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
@@ -55,7 +58,11 @@ def main() -> None:
     options = parser.parse_args()
     cache = ReplyCache(default_cache_dir() / "replies.sqlite")
     with open_engine("auto", student_dir(), cache=cache) as engine:
-        rows = [measure(engine, task, size, options.n) for task in options.tasks for size in SIZES.get(task, SIZES_ELSEWHERE)]
+        rows = []
+        for task in options.tasks:
+            for size in SIZES.get(task, SIZES_ELSEWHERE):
+                rows.append(measure(engine, task, size, options.n))
+                print(f"{task} size {size}: h0 {rows[-1]['success_h0']:.0%} of {options.n}", flush=True)
     folder: Path = find_root() / "outputs" / "room"
     for path in write_table(pd.DataFrame(rows), folder, "room"):
         print(path.relative_to(find_root()))

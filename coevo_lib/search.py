@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from coevo_lib.edits import Edit
 from coevo_lib.engines.base import Engine
 from coevo_lib.errors import UserError
 from coevo_lib.harness import Harness, diff, from_sections, to_sections
 from coevo_lib.meta_agent import MetaAgent
-from coevo_lib.operators import Edit
 from coevo_lib.rollouts import roll_out, student_jobs
 from coevo_lib.task import Instance, Task
 

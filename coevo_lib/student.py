@@ -99,7 +99,11 @@ def first_replies(adapter: Path, n: int = 6) -> dict[str, str]:
     from coevo_lib.models import base_model_dir, merge_adapter
 
     tasks = [load_task(name) for name in TASKS]
-    episodes = [Episode(task, i, Harness()) for task in tasks for i in task.instances("prepare", n)]
+    episodes = [
+        Episode(task, i, Harness())
+        for task in tasks
+        for i in task.instances("prepare", n, size=PREPARE_SIZES[task.name])
+    ]
     with TransformersEngine(merge_adapter(base_model_dir(), adapter)) as engine:
         futures = [engine.submit(Request(tuple(episode.messages()), max_tokens=48)) for episode in episodes]
         return {e.instance.prompt: future.result().text for e, future in zip(episodes, futures)}

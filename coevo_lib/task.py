@@ -29,6 +29,10 @@ class ToolError(Exception):
     """A tool refuses its arguments; the message names the argument and teaches, never the next call."""
 
 
+class WorldFault(RuntimeError):
+    """A world could not do its work (a grader's process died): infrastructure, never a score (rule 9)."""
+
+
 @dataclass(frozen=True)
 class Instance:
     """One problem: what the student is asked (`prompt`) and what the world is made of (`data`).
@@ -167,8 +171,11 @@ class Task:
         """The first `n` instances of a split; equal arguments give equal instances.
 
         Splits are disjoint by construction: an instance belongs to the split that its own content
-        hashes to. Templates marked `test_only` appear in no other split.
+        hashes to. Templates marked `test_only` appear in no other split. Raises UserError where the task
+        cannot draw an instance of this size.
         """
+        if diversity < 1 or n < 0 or (size is not None and size < 1):
+            raise UserError(f"{self.name}: diversity ({diversity}), size ({size}) must be 1 or more, n ({n}) 0 or more")
         return [self._instance(split, i, size or self.size, diversity, seed) for i in range(n)]
 
     def _instance(self, split: str, index: int, size: int, diversity: int, seed: int) -> Instance:
@@ -178,7 +185,12 @@ class Task:
         rng = random.Random(stable_seed(self.name, split, index, size, seed))
         template = names[index % len(names)]
         while True:
-            goal, data = self.draw(rng, size, template)
+            try:
+                goal, data = self.draw(rng, size, template)
+            except (ValueError, IndexError) as error:
+                raise UserError(
+                    f"{self.file}: draw fails at size {size}: {error}; lower the size, or add words"
+                ) from error
             if split_of(data) == split:
                 break
         text = self.templates[template]["text"]

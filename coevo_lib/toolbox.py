@@ -4,7 +4,9 @@ Shows the list of tools, checks and coerces arguments, runs composites as the fi
 they stand for, and words answers and errors. Which tool to call is nobody's business here.
 """
 
+import inspect
 import re
+from typing import get_origin
 
 from coevo_lib.calls import Call, Value
 from coevo_lib.errors import UserError
@@ -105,7 +107,7 @@ def check_harness(harness: Harness, task: Task, source: str = "harness.toml") ->
     for name in harness.context.fields:
         _known(name, set(base), f"{source}: context.fields")
     for composite in harness.tools.composite:
-        _check_composite(composite, base, source)
+        _check_composite(composite, task.world, source)
     if not {*base, *composites} - set(harness.tools.hide):
         raise UserError(f"{source}: tools.hide: hides every tool; leave at least one")
     for hook in harness.hooks.use:
@@ -116,12 +118,16 @@ def check_harness(harness: Harness, task: Task, source: str = "harness.toml") ->
             _known(name, {*base, *composites}, f"{source}: hooks.{hook.hook}.tools")
 
 
-def _check_composite(composite: Composite, base: dict, source: str) -> None:
+def _check_composite(composite: Composite, world: type[World], source: str) -> None:
+    base = world.tools()
     field = f"{source}: tools.composite.{composite.name}"
     if composite.name in base:
         raise UserError(f"{field}.name: a tool of this name exists; choose another")
     _known(composite.first, set(base), f"{field}.first")
     _known(composite.each, set(base), f"{field}.each")
+    answer = inspect.signature(getattr(world, composite.first), eval_str=True).return_annotation
+    if (get_origin(answer) or answer) is not list:
+        raise UserError(f"{field}.first: {composite.first} does not list anything; use a tool whose answer is a list")
     if len(base[composite.each]) != 1:
         raise UserError(f"{field}.each: {composite.each} takes {len(base[composite.each])} arguments; it must take one")
 

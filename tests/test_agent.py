@@ -137,7 +137,7 @@ def test_a_refused_or_unreadable_reply_is_drawn_again_where_the_harness_says_so(
     rules = (
         '{hook = "order_guard", tools = ["submit"], before = "calc"}, {hook = "retry", tries = 3, temperature = 0.9}'
     )
-    replies = ["hm", "submit(1)", 'calc("1+1")', "boxes()", "submit(2)"]
+    replies = ["hm", "submit(1)", 'calc("1+1")', "boxes()", "boxes()", "submit(2)"]  # all new draws go out at once
     asked = []
 
     def student(request):
@@ -146,10 +146,10 @@ def test_a_refused_or_unreadable_reply_is_drawn_again_where_the_harness_says_so(
 
     trajectory = play(ScriptedEngine(student), Episode(mock, instance, parse_harness(f"hooks.use = [{rules}]")))
     assert [turn.text for turn in trajectory.turns] == ['calc("1+1")', "boxes()", "submit(2)"]
-    assert [(length, heat) for length, heat, _ in asked] == [(2, 0.0), (2, 0.9), (2, 0.9), (4, 0.0), (6, 0.0)]
-    assert len({sample for _, _, sample in asked[:3]}) == 3, "each draw is one of its own"
+    assert [(length, heat) for length, heat, _ in asked] == [(2, 0.0), *[(2, 0.9)] * 3, (4, 0.0), (6, 0.0)]
+    assert len({sample for _, _, sample in asked[:4]}) == 4, "each draw is one of its own"
     assert [event.element for event in trajectory.turns[0].events] == ["hooks:retry"] * 2
-    assert trajectory.turns[0].output_tokens == 3, "the draws that did not count are paid for"
+    assert trajectory.turns[0].output_tokens == 4, "the draws that did not count are paid for"
 
 
 def test_the_last_of_the_allowed_draws_stands(mock, instance):

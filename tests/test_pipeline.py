@@ -69,9 +69,15 @@ for unit in stage.todo: correct_failures(stage, unit, read_failures(stage, unit)
 def start(folder: Path) -> subprocess.Popen:
     profile = folder / "tiny.toml"
     profile.write_text(PROFILE)
-    environment = os.environ | {"COEVO_OUTPUTS": str(folder / "outputs"), "COEVO_HEADLESS": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {
+        "COEVO_OUTPUTS": str(folder / "outputs"),
+        "COEVO_HEADLESS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
     command = [sys.executable, "-c", STUDY, str(profile), str(folder / "replies.sqlite")]
-    return subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    return subprocess.Popen(
+        command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
 
 
 def finish(process: subprocess.Popen) -> int:
@@ -113,6 +119,12 @@ def test_a_killed_study_goes_on_where_it_was(undisturbed, tmp_path, share):
 def test_a_finished_study_asks_nothing(undisturbed):
     folder, _ = undisturbed
     before = artefacts(folder)
-    assert {Path(name).name for name in before} >= {"lineage.jsonl", "best.toml", "rollouts.jsonl", "failures.jsonl", "corrections.jsonl"}
+    assert {Path(name).name for name in before} >= {
+        "lineage.jsonl",
+        "best.toml",
+        "rollouts.jsonl",
+        "failures.jsonl",
+        "corrections.jsonl",
+    }
     assert finish(start(folder)) == 0
     assert artefacts(folder) == before

@@ -34,7 +34,7 @@ class Page(HTMLParser):
         self.text += data
 
 
-def played(text="hours(\"Ivy\")", **fields):
+def played(text='hours("Ivy")', **fields):
     turns = [
         Turn('staff("Harbor")', Call("staff", ("Harbor",)), "Ivy, Pat", "ok"),
         Turn(text, None, f"seen {text}", "malformed", events=[Event("hooks:ledger", "noted", f"known {text}")]),
@@ -71,9 +71,7 @@ def test_a_fault_is_not_called_a_failure():
         lambda: show_masked_row({"messages": [{"role": ATTACK, "content": ATTACK}], "mask": [True]}),
         lambda: show_tokens([(ATTACK, True), (ATTACK, False)]),
         lambda: show_diff(f"+{ATTACK}\n-{ATTACK}\n {ATTACK}"),
-        lambda: show_harness(
-            Harness.model_validate({"system": {"text": f"{ATTACK} {{tools}}", "recipe": [ATTACK]}})
-        ),
+        lambda: show_harness(Harness.model_validate({"system": {"text": f"{ATTACK} {{tools}}", "recipe": [ATTACK]}})),
         lambda: show_table(pd.DataFrame({ATTACK: [ATTACK]}), ATTACK),
     ],
 )

@@ -15,9 +15,9 @@ from coevo_lib.student import (
     RECIPE,
     ROWS_PER_TASK,
     TASKS,
+    first_replies,
     preparation_rows,
     rows_hash,
-    first_replies,
     student_dir,
 )
 
@@ -101,7 +101,7 @@ def test_the_training_begins_as_the_committed_one_did(manifest, rows, tmp_path):
 
 @pytest.mark.model
 def test_the_committed_student_replies_as_it_did_when_it_was_made(manifest):
-    """Greedy first replies, at least 11 of 12: bfloat16 sums differ a little between machines."""
+    """Greedy first replies, all but one: bfloat16 sums differ a little between machines."""
     committed = json.loads((HOME / "replies.json").read_text())
     replies = first_replies(HOME / "adapter")
     assert len(committed) >= 8 and committed.keys() == replies.keys()

@@ -58,7 +58,7 @@ class Payroll(AnswerWorld):
 class Attendance(Task):
     name = "attendance"
     world = Payroll
-    size = 8
+    size = 7
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
-from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, tool
+from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, WorldFault, tool
 
 FUNCTIONS = "fee tip toll levy duty fare bill wage loan gain loss debt lend fine rent gift perk pay dole tax".split()
 PARAMETERS = "dose days qty pct size kg hrs num vol year freq lvl amt tier band cap yrs tons rank pos idx deg".split()
@@ -227,7 +227,10 @@ def tests_pass(sources: tuple[tuple[str, str], ...], tests: str) -> bool:
             Path(folder, f"{name}.py").write_text(source, encoding="utf-8")
         command = [sys.executable, "-I", "-S", "-B", "-c", LAUNCHER, folder]
         quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
-        code = subprocess.run(command, env={}, cwd=folder, timeout=120, check=False, **quiet).returncode
+        try:
+            code = subprocess.run(command, env={}, cwd=folder, timeout=120, check=False, **quiet).returncode
+        except (subprocess.TimeoutExpired, OSError) as error:
+            raise WorldFault(f"refactor: the unit tests could not be run: {error}") from error
     if code not in (0, FAILED):
-        raise RuntimeError(f"refactor: the unit tests ended with exit code {code}; they could not be run")
+        raise WorldFault(f"refactor: the unit tests ended with exit code {code}; they could not be run")
     return code == 0

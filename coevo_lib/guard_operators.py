@@ -1,0 +1,87 @@
+"""Edit operators that add hooks: guards, and notes. Each turns a failure signature into a typed edit.
+
+As in `operators`, nothing here knows a task or a tool: relations between tools come from `traces`.
+"""
+
+from coevo_lib.edits import RETRY, Edit, guarded, with_hooks
+from coevo_lib.harness import Harness
+from coevo_lib.traces import Traces, lacks, refused, repeats, share_used, skipped_read, ungrounded
+
+
+def unread_items(harness: Harness, traces: Traces) -> list[Edit]:
+    """Finishing, or computing, with listed items unread is refused."""
+    edits = []
+    have = {(c.first, c.each) for c in harness.tools.composite}
+    n = traces.count(skipped_read(traces.pairs))
+    for first, each in traces.pairs:
+        if n and traces.finishers and (first, each) not in have:
+            for tools in (traces.finishers[:2], [*traces.finishers[:2], *traces.computers[:2]]):
+                guard = {"hook": "finish_guard", "tools": tools, "first": first, "each": each}
+                edits += guarded(harness, f"{n} failures finish with items of {first} unread", n * 0.9, guard)
+    return edits
+
+
+def invented_numbers(harness: Harness, traces: Traces) -> list[Edit]:
+    """Numbers that were never shown are refused."""
+    edits = []
+    for tools in (traces.computers[:3], traces.finishers[:2]):
+        n = traces.count(ungrounded(tools)) if tools else 0
+        if n:
+            why = f"{n} failures use numbers never shown in {', '.join(tools)}"
+            edits += guarded(harness, why, n * 0.8, {"hook": "grounding_guard", "tools": tools})
+    return edits
+
+
+def left_out(harness: Harness, traces: Traces) -> list[Edit]:
+    """Successes use at least some share of every answer; a computation that uses less is refused."""
+    edits = []
+    for _, each in traces.pairs[:2]:
+        good = [share for t in traces.solved if (share := share_used(t, traces.computers, each)) is not None]
+        if len(good) < 3 or min(good) == 0:
+            continue
+        least = int(min(good) * 100) / 100
+        n = traces.count(lambda t, each=each, least=least: (share_used(t, traces.computers, each) or 1.0) < least)
+        if n:
+            why = f"{n} failures compute with less of what {each} answered than any success does"
+            guard = {"hook": "coverage_guard", "tools": traces.computers[:3], "each": each, "share": least}
+            grounding = {"hook": "grounding_guard", "tools": traces.computers[:3]}
+            edits.append(with_hooks(harness, why, n * 1.2, guard, grounding, RETRY))
+            edits.append(with_hooks(harness, why, n * 0.6, guard))
+    return edits
+
+
+def skipped_steps(harness: Harness, traces: Traces) -> list[Edit]:
+    """What every success does before something else has to come first."""
+    edits = []
+    for place, tool in enumerate(traces.always):
+        later = [name for name in traces.always[place + 1 :] if name != tool][:6]
+        n = traces.count(lacks(tool))
+        if n and later and tool not in traces.finishers:
+            later += [c.name for c in harness.tools.composite if c.first in later][: 6 - len(later)]
+            guard = {"hook": "order_guard", "tools": later, "before": tool}
+            edits += guarded(harness, f"every success uses {tool}; {n} failures do not", n, guard)
+    return edits
+
+
+def loops(harness: Harness, traces: Traces) -> list[Edit]:
+    """A call that was already answered is refused, or the next turn is sampled."""
+    n, m = traces.count(repeats), traces.count(refused)
+    edits = guarded(harness, f"{n} failures repeat a call", n * 0.8, {"hook": "loop_breaker"}) if n else []
+    if n + m:
+        why = f"{n} failures repeat a call, {m} do not recover from a refusal"
+        edits.append(with_hooks(harness, why, max(n, m) * 0.6, {"hook": "loop_breaker", "temperature": 0.8}))
+    return edits
+
+
+def notes(harness: Harness, traces: Traces) -> list[Edit]:
+    """What is open, what is known, what was asked: shown again after an answer."""
+    n, edits = traces.count(skipped_read(traces.pairs)), []
+    for first, each in traces.pairs[:1] if n else []:
+        unread = {"hook": "unread_list", "first": first, "each": each}
+        edits.append(with_hooks(harness, f"{n} failures leave items unread", n * 0.4, unread))
+        edits.append(with_hooks(harness, "facts scattered over turns", n * 0.3, {"hook": "ledger", "each": each}))
+    reminder = {"hook": "reminder", "every": 3}
+    return [*edits, with_hooks(harness, "the task may be forgotten", len(traces.failures) * 0.1, reminder)]
+
+
+GUARDS = (unread_items, left_out, invented_numbers, skipped_steps, loops, notes)

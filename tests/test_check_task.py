@@ -1,0 +1,340 @@
+"""What check-task proves: good tasks pass, and each check is failed by a task that breaks just what it is about."""
+
+import pytest
+
+from coevo_lib.agent import Episode
+from coevo_lib.check_task import (
+    ANY,
+    BASIC,
+    EXPERT,
+    LOADS,
+    NO_EXPERT,
+    Check,
+    check,
+    expert_play,
+    instances_hash,
+    main,
+    report,
+    show,
+    strange_argument,
+)
+from coevo_lib.harness import Harness
+from coevo_lib.task import load_task
+
+SHIPPED = ("attendance", "shopadmin", "mock")
+
+CODE = '''
+import random
+
+from coevo_lib.calls import Call
+from coevo_lib.expert import conclude, read_all
+from coevo_lib.task import AnswerWorld, Task, ToolError, Verdict, tool
+
+COLORS = "red blue green white black pink gold gray cyan lime teal plum rose sand rust navy".split()
+SECRET = {}
+
+
+class Bags(AnswerWorld):
+    @tool
+    def bags(self, room: str) -> list[str]:
+        """names of the bags in a room"""
+        if room != self.data["room"]:
+            raise ToolError(f"room: no room {room!r}")
+        return list(self.data["bags"])
+
+    @tool
+    def look(self, bag: str) -> str:
+        """coins in one bag"""
+        if bag not in self.data["bags"]:
+            raise ToolError(f"bag: no bag {bag!r}")
+        return f"fake 5, real {self.data['bags'][bag]}"
+
+    # more tools
+
+
+class Toy(Task):
+    name = "toy"
+    world = Bags
+    size = 4
+
+    def draw(self, rng, size, template):
+        room = rng.choice(["hall", "attic", "cellar"])
+        bags = {color: rng.randint(11, 99) for color in rng.sample(COLORS, size)}
+        goal, data = {"room": room}, {"room": room, "bags": bags, "answer": sum(bags.values())}
+        return goal, data
+
+    def expert(self, view, style):
+        reading = read_all(view, style, Call("bags", (view.goal["room"],)), "look")
+        if reading:
+            return reading
+        coins = [text.split()[-1] for text in view.answers("look").values()]
+        return conclude(view, style, "+".join(coins), "Every bag is open.")
+
+    # more methods
+'''
+TEMPLATES = """
+[templates.one]
+text = "How many real coins are in the bags of the {room}?"
+[templates.two]
+text = "Add up the real coins in the {room}."
+[templates.three]
+test_only = true
+text = "Real coins, {room}, total?"
+"""
+GOAL = 'goal, data = {"room": room},'
+TOOLS, METHODS, READING = "    # more tools\n", "    # more methods\n", "        if reading:\n"
+KEPT = ("        return goal, data\n", "        SECRET.update(data)\n        return goal, data\n")
+
+# check -> what breaks it: (old, new) in the code or the templates, and words of the reason
+BROKEN = [
+    (LOADS, [("class Toy(Task):", "class Toy(Task:")], "SyntaxError"),
+    (LOADS, [("import random", "import no_such_module")], "no_such_module"),
+    (LOADS, [("def draw", "def drew")], "draw is missing"),
+    (LOADS, [("def look(", "def Look(")], "small letters"),
+    (LOADS, [('"""coins in one bag"""', '"""coins\n        in one bag"""')], "several lines"),
+    ("every template renders", [("{room}, total?", "{floor}, total?")], "templates.three: draw gives no goal value 'floor'"),
+    ("every template renders", [("in the {room}.", "in the {room.")], "templates.two"),
+    ("every template renders", [('"bags": bags,', '"bags": bags, "seen": {1, 2},')], "JSON"),
+    ("every template renders", [("return goal, data", "return data")], "return (goal, data)"),
+    ("draws vary", [(GOAL, "rng.seed(1)\n        bags = {'red': 20}\n        " + GOAL)], "different instances"),
+    ("instances are the same everywhere", [("rng.sample(COLORS, size)", "list(set(COLORS))[:size]")], "set"),
+    ("instances are the same everywhere", [("rng.sample(COLORS, size)", "random.sample(COLORS, size)")], "rng"),
+    (
+        "splits are disjoint",
+        [(METHODS, "    def instances(self, split, n, **more):\n        return super().instances('train', n, **more)\n")],
+        "share the data",
+    ),
+    ("the world never raises", [("if bag not in self.data", "if False and bag not in self.data")], "KeyError"),
+    ("the world never raises", [("        return f\"fake", "        f\"fake")], "None"),
+    ("the world never raises", [(TOOLS, "    def verdict(self):\n        return self.answer == 1\n")], "return Verdict"),
+    ("the world never raises", [(TOOLS, "    def verdict(self):\n        return Verdict(self.nothing, '')\n")], "verdict() raises"),
+    ("tool errors name an argument", [('f"bag: no bag {bag!r}"', '"no such bag"')], "ToolError('bag: "),
+    ("the goal stands in the prompt", [(GOAL, 'goal, data = {"room": room, "due": sum(bags.values())},')], "'due'"),
+    ("the goal stands in the prompt", [(GOAL, 'goal, data = {"room": room, "first": list(bags)[0]},')], "'first'"),
+    ("the expert solves it", [(READING, "        1 / style.direct\n" + READING)], "directness 0 (h0)"),
+    ("the expert solves it", [('"+".join(coins)', '"+".join(coins[1:] if style.direct else coins)')], "is wrong"),
+    ("the expert solves it with a composite", [(READING, "        if view.composites:\n            return None\n" + READING)], "no next call"),
+    (
+        "the expert solves it with base tools hidden",
+        [("        reading = read", "        if not view.facts and 'bags' not in view.tools:\n            return Call('bags', ('hall',)), ''\n        reading = read")],
+        "no tool bags",
+    ),
+    # It knows the answer and reads nothing, or knows a bag before any was listed, or the order by what is inside.
+    ("the expert is not clairvoyant", [KEPT, (READING, "        if style.direct:\n            return Call('submit', (SECRET['answer'],)), 'Known.'\n" + READING)], "was neither shown before"),
+    ("the expert is not clairvoyant", [KEPT, (READING, "        if not view.facts:\n            return Call('look', (list(SECRET['bags'])[0],)), 'Known.'\n" + READING)], "was neither shown before"),
+    ("the expert is not clairvoyant", [KEPT, (READING, "        if len(view.facts) == 1:\n            names = sorted(view.last('bags'), key=SECRET['bags'].get)\n            return Call('look', (names[0],)), 'The poorest.'\n" + READING)], "met no world"),
+    ("the expert is not clairvoyant", [(GOAL, 'goal, data = {"room": room, "due": sum(bags.values())},'), ('"+".join(coins)', "f\"{view.goal['due']}+0\"")], "was neither shown before"),
+    ("a larger size takes more turns", [("rng.sample(COLORS, size)", "rng.sample(COLORS, 4)")], "turns at size 2"),
+    ("a larger size takes more turns", [("rng.sample(COLORS, size)", "rng.sample(COLORS[:size], 4 if size > 3 else 9)")], "size 1: ValueError"),
+    ("every tool is reachable", [(TOOLS, "    @tool\n    def gate(self, key: str) -> str:\n        '''opens'''\n        raise ToolError('key: it does not fit')\n")], "nobody gets an answer from gate"),
+    ("a replay is exact", [(TOOLS, "    @tool\n    def noise(self) -> int:\n        '''some number'''\n        return random.randint(0, 10**6)\n")], "no chance"),
+    ("a replay is exact", [("        return f\"fake", "        self.data['seen'] = bag\n        return f\"fake")], "changed the instance's data"),
+    ("a replay is exact", [(TOOLS, "    def verdict(self):\n        return Verdict(super().verdict().success and random.random() < 0.98, '')\n")], "verdict"),
+    ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is None or super().verdict().success, '')\n")], "fresh world"),
+    ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is not None, '')\n")], "submit(0)"),
+    ("random play fails", [(TOOLS, "    @tool\n    def luck(self) -> str:\n        '''ends it'''\n        return self.submit(self.data['answer'])\n")], "at random"),
+    ("a blind guess fails", [("rng.randint(11, 99)", "rng.choice([30, 60])")], "commonest answer"),
+    (
+        "a blind guess fails",
+        [("rng.randint(11, 99)", "rng.choice([30, 60])"), ('"answer": sum', '"due": sum'),
+         (TOOLS, "    def verdict(self):\n        return Verdict(self.answer == self.data['due'], '')\n")],
+        "another instance",
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture
+def write_task(tmp_path):
+    """Writes the toy task with replacements in its code or its templates; returns the file's path."""
+
+    def make(*changes):
+        code, templates = CODE, TEMPLATES
+        for old, new in changes:
+            assert (old in code) != (old in templates), old
+            code, templates = code.replace(old, new), templates.replace(old, new)
+        path = tmp_path / "toy.py"
+        path.write_text(code)
+        path.with_suffix(".toml").write_text(templates)
+        return path
+
+    return make
+
+
+WITHOUT_EXPERT = ("def expert(self, view, style)", "def teacher(self, view, style)")
+
+
+@pytest.fixture
+def one_process(monkeypatch):
+    """Leaves out the other process, which takes most of the time of a small check."""
+    monkeypatch.setattr(
+        "coevo_lib.check_task._hash_in_another_process", lambda name: (instances_hash(load_task(name)), "")
+    )
+
+
+def failed(checks):
+    return {c.name: c.detail for c in checks if not c.ok}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_task_passes(name):
+    checks = check(name)
+    assert failed(checks) == {}
+    assert [c.name for c in checks] == [LOADS, *BASIC, *EXPERT, *ANY]
+    assert all(c.detail and "does not apply" not in c.detail for c in checks), "each of them has the pair"
+
+
+def test_a_task_outside_the_package_passes(write_task):
+    assert failed(check(write_task(), 20)) == {}
+
+
+@pytest.mark.parametrize("name, changes, words", BROKEN)
+def test_a_task_that_breaks_a_rule_fails_the_check_of_it(write_task, name, changes, words, request):
+    if name != "instances are the same everywhere":
+        request.getfixturevalue("one_process")
+    found = failed(check(write_task(*changes), 10))
+    assert name in found, found
+    assert words in found[name]
+    assert "\n" not in found[name] or name == LOADS
+
+
+def test_every_check_has_been_seen_to_fail():
+    assert {name for name, _, _ in BROKEN} == {LOADS, *BASIC, *EXPERT, *ANY}
+
+
+def test_checks_that_rest_on_one_that_failed_are_left_out(write_task):
+    checks = check(write_task(("{room}, total?", "{floor}, total?")))
+    assert [c.name for c in checks] == [LOADS, "every template renders"] and not checks[-1].ok
+    assert "the further checks rest on this one" in report(checks)
+
+
+def test_a_task_that_does_not_exist_fails_with_the_known_ones():
+    [only] = check("attendence")
+    assert not only.ok and "known tasks: " in only.detail
+
+
+def test_a_task_without_an_expert_passes_and_says_so_once(write_task, one_process, capsys):
+    path = write_task(WITHOUT_EXPERT)
+    checks = check(path, 20)
+    assert failed(checks) == {} and checks[-1] == Check("scripted expert", True, NO_EXPERT)
+    assert [c.detail for c in checks].count(NO_EXPERT) == 1
+    assert main([str(path), "--instances", "10"]) == 0
+    assert "look(bag): coins in one bag" in capsys.readouterr().out
+
+
+def test_a_task_without_an_expert_is_still_played_at_random(write_task, one_process):
+    luck = "    @tool\n    def luck(self) -> str:\n        '''ends it'''\n        return self.submit(self.data['answer'])\n"
+    assert set(failed(check(write_task(WITHOUT_EXPERT, (TOOLS, luck)), 20))) == {"random play fails"}
+
+
+def test_a_task_without_lists_has_no_composite(write_task, one_process):
+    path = write_task(
+        ("-> list[str]", "-> str"), ('return list(self.data["bags"])', 'return " ".join(self.data["bags"])')
+    )
+    path.write_text(path.read_text().replace('reading = read_all(view, style, Call("bags", (view.goal["room"],)), "look")', """
+        names = (view.last("bags") or "").split()
+        unread = [name for name in names if (name,) not in view.answers("look")]
+        reading = None if names and not unread else (Call("look", (unread[0],)) if unread else Call("bags", (view.goal["room"],)), "Next.")"""))  # fmt: skip
+    details = {c.name: (c.ok, c.detail) for c in check(path, 20)}
+    assert all(ok for ok, _ in details.values()), details
+    assert "does not apply" in details["the expert solves it with a composite"][1]
+
+
+# ---- rule 2
+
+
+def strange(task, texts):
+    """Of each text, the argument that nothing before it shows."""
+    episode = Episode(task, task.instances("train", 1)[0], Harness(), max_turns=30)
+    for text in texts:
+        episode.step(text)
+    return [strange_argument(episode, index) for index in range(len(texts))]
+
+
+def test_what_was_not_shown_is_found(attendance):
+    [instance] = attendance.instances("train", 1)
+    team, answer = instance.goal["team"], instance.data["answer"]
+    first, second, *_ = instance.data["teams"][team]
+    rate = instance.data["records"][first]["rate"]
+    texts = [
+        f'hours("{first}")',
+        f'staff("{team}")',
+        f'hours("{second}")',
+        f"submit({answer})",
+        'calc("977+1")',
+        'staff("Nowhere")',
+    ]
+    assert strange(attendance, texts[:1]) == [first]
+    assert strange(attendance, texts[1:]) == [None, None, answer, "977+1", "Nowhere"]
+    assert strange(attendance, [f'hours("{first}")', f'calc("{rate}*1")'])[1] is None
+
+
+def test_numbers_that_follow_from_what_was_shown_are_known(mock):
+    [instance] = mock.instances("train", 1)
+    (a, x), (b, y) = instance.data["boxes"].items()
+    texts = ["boxes()", f'open("{a}")', f'open("{b}")']
+    known = [
+        f"submit({x + y})",
+        f"submit({(x + y) / 2})",
+        f"submit({abs(x - y)})",
+        f"submit({x * y})",
+        "submit(2)",
+        f'calc("({x}+{y})/2")',
+    ]
+    for text in known:
+        assert strange(mock, [*texts, text])[-1] is None, text
+    for text in (f"submit({x + y + 1})", f"submit({x * y + 100})", f'calc("{x + y}")', f'open("{a}{b}")'):
+        assert strange(mock, [*texts, text])[-1] is not None, text
+    assert strange(mock, [*texts[:2], f"submit({x + y})"])[-1] == x + y, "one of the boxes is not open yet"
+
+
+def test_a_number_worked_out_in_the_head_is_known_where_the_calculator_would_give_it(shopadmin):
+    averages = [i for i in shopadmin.instances("train", 9) if i.goal["kind"] == "average"]
+    for instance in averages:
+        episode = expert_play(shopadmin, instance, Harness(), directness=1.0)
+        assert episode.turns[-1].call.tool == "submit" and "calc" not in [turn.call.tool for turn in episode.turns]
+        assert strange_argument(episode, len(episode.turns) - 1) is None
+        early = Episode(shopadmin, instance, Harness())
+        for turn in [*episode.turns[:-2], episode.turns[-1]]:
+            early.step(turn.text)
+        assert strange_argument(early, len(early.turns) - 1) is not None, "the last page was not read"
+    assert averages
+
+
+# ---- what a person reads
+
+
+def test_the_command_reports_and_shows_an_instance_and_a_trajectory(one_process, monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["mock", "--instances", "10"]) == 0
+    out = capsys.readouterr().out
+    lines = out.split("\n")
+    assert max(map(len, lines)) <= 80
+    checks = [line for line in lines if line.startswith("ok  ")]
+    assert len(checks) == len([LOADS, *BASIC, *EXPERT, *ANY]) and "all 18 checks passed" in out
+    for text in (
+        "How many coins are in the boxes?",
+        "open(box): coins in one box",
+        "     1  boxes()",
+        "why: Every box is open.",
+        "5 turns, success",
+    ):
+        assert text in out
+
+
+def test_the_command_ends_with_an_error_where_a_check_failed(write_task, one_process, capsys):
+    assert main([str(write_task(("{room}, total?", "{floor}, total?")))]) == 1
+    assert "FAILED  every template renders: templates.three" in capsys.readouterr().out
+    assert main([str(write_task(('"+".join(coins)', '"+".join(coins[1:])'))), "--instances", "10"]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED  the expert solves it: 0% of" in out and "failure" in out.split("\n")[-2]
+
+
+def test_a_wide_terminal_is_not_filled(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    text = report([Check("a check", False, "word " * 100)]) + show(load_task("attendance"))
+    assert max(map(len, text.split("\n"))) <= 120
+
+
+def test_an_expert_that_raises_is_reported_with_its_place(write_task, one_process):
+    found = failed(check(write_task((READING, "        1 / 0\n" + READING)), 10))
+    assert "ZeroDivisionError: division by zero (toy.py, line " in found["the expert solves it"]
