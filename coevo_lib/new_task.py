@@ -20,8 +20,11 @@ TEXTS = Path(__file__).parent / "templates"
 SMALLEST = Path("notebooks", "profiles", "smoke.toml")
 
 
-def new_task(name: str, folder: str = "my_tasks", root: Path | None = None) -> list[Path]:
-    """Writes the task, its prompts and its profile; returns their paths. Raises UserError and then writes nothing."""
+def new_task(name: str, folder: str = "my_tasks", root: Path | None = None, profile: Path | None = None) -> list[Path]:
+    """Writes the task, its prompts and its profile; returns their paths. Raises UserError and then writes nothing.
+
+    `profile`: where the profile goes, seen from `root`; notebooks/profiles/<name>.toml by default.
+    """
     root = root or find_root()
     _check_name(name)
     task = root / folder / f"{name}.py"
@@ -30,7 +33,7 @@ def new_task(name: str, folder: str = "my_tasks", root: Path | None = None) -> l
     texts = {
         task: _filled("task.py.txt", values),
         task.with_suffix(".toml"): _filled("task.toml.txt", values),
-        root / SMALLEST.parent / f"{name}.toml": _profile(root, name, shown),
+        root / (profile or SMALLEST.parent / f"{name}.toml"): _profile(root, name, shown),
     }
     for path in texts:
         if path.exists():

@@ -1,31 +1,38 @@
 """A task on trial: what its checks look at, drawn and played once.
 
 That is instances, calls with odd arguments, and the episodes of the scripted expert and of a caller that knows
-nothing. What they prove about the task is said in `check_task`.
+nothing. What they prove about the task is said in `check_task` and `grounding`.
 """
 
 import functools
 import itertools
+import json
+import os
 import random
+import re
+import subprocess
+import sys
 import traceback
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import fmean
 from typing import NamedTuple
 
-from coevo_lib.agent import Episode
-from coevo_lib.calls import Call
+from coevo_lib.agent import Episode, replay
+from coevo_lib.arithmetic import numbers_in
+from coevo_lib.calls import Call, render_call
 from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert, play_expert
-from coevo_lib.files import stable_seed
+from coevo_lib.files import sha256_text, stable_seed
 from coevo_lib.harness import Harness
 from coevo_lib.rollouts import random_episode
-from coevo_lib.task import SPLITS, Instance, Task, ToolError, Verdict, World, load_task
+from coevo_lib.task import SPLITS, TASKS_DIR, Instance, Task, ToolError, Verdict, World, load_task
 from coevo_lib.toolbox import Toolbox
 from coevo_lib.traces import Traces
 
-MAX_TURNS, RANDOM_TURNS, DRAWS = 60, 16, 60
-DIRECTNESS = (0.0, 0.5, 1.0)
-JUNK = ("", " ", "zzz", "Zzz Zzz", "-1", "1/0", "a" * 500, "'\"\\", "\N{SNOWMAN}", 0, -1, 10**9, -1.5)
+MAX_TURNS, RANDOM_TURNS, DRAWS, GUESSES = 60, 16, 60, 400
+DIRECTNESS = (0.0, 1.0)  # anything between is a mixture of these two
+JUNK = ("", " ", "zzz", "Zzz Zzz", "-1", "1/0", "a" * 500, "'\"\\", "\N{SNOWMAN}")
 
 
 class Probe(NamedTuple):
@@ -34,6 +41,9 @@ class Probe(NamedTuple):
     call: Call
     wrong: str = ""
     error: str = ""
+
+    def __str__(self) -> str:
+        return render_call(self.call)[:80]
 
 
 class Trial:
@@ -106,17 +116,46 @@ class Trial:
     @functools.cached_property
     def all_plays(self) -> list[Episode]:
         """Every episode of the expert and of the random caller."""
-        settings = itertools.product(self.harnesses.values(), DIRECTNESS if self.has_expert else ())
-        groups = [*(self.played(*setting) for setting in settings), *self.random_plays.values()]
-        return [episode for group in groups for episode in group]
+        experts = [self.played(*setting) for setting in itertools.product(self.harnesses.values(), DIRECTNESS)]
+        return [episode for episodes in [*experts, *self.random_plays.values()] for episode in episodes]
+
+    @functools.cached_property
+    def guesses(self) -> dict[str, float]:
+        """What could be known before an instance is read -> the share that it solves."""
+        rates = {}
+        if all("answer" in instance.data for instance in self.sample):
+            rates["the commonest answer of the template"] = self._commonest()
+        if self.has_expert:
+            rates["the calls that solve another instance of the template"] = self._by_heart()
+        return rates
+
+    def _commonest(self) -> float:
+        """Success of the commonest answers on `evolve`, handed in on `select`."""
+        answers = defaultdict(Counter)
+        for instance in self.instances("evolve", GUESSES):
+            answers[instance.goal["template"]][repr(instance.data["answer"])] += 1
+        commonest = {template: counts.most_common(1)[0][0] for template, counts in answers.items()}
+        asked = self.instances("select", GUESSES)
+        return fmean(repr(i.data["answer"]) == commonest[i.goal["template"]] for i in asked)
+
+    def _by_heart(self) -> float:
+        solved = [episode for episode in self.played(Harness(), 1.0) if episode.trajectory.success]
+        pairs = [
+            pair for pair in itertools.permutations(solved, 2) if len({e.instance.goal["template"] for e in pair}) == 1
+        ]
+        right = []
+        for known, other in random.Random(0).sample(pairs, min(len(pairs), GUESSES)):
+            texts = [turn.text for turn in known.turns]
+            right.append(replay(self.task, other.instance, Harness(), texts, max_turns=MAX_TURNS).trajectory.success)
+        return fmean(right) if right else 0.0
 
     @functools.cached_property
     def probes(self) -> list[Probe]:
         """Every tool with junk and with what the instance holds, twice over: most worlds are finished by then."""
         probes = []
         for instance in self.instances("train", 10):
-            rng, words = random.Random(stable_seed("probe", instance.key)), [*leaves(instance.data)]
-            world = self.task.world(instance.data)
+            rng, world = random.Random(stable_seed("probe", instance.key)), self.task.world(instance.data)
+            words = [word.strip('"') for word in re.findall(r'"[^"]*"|[\d.]+', json.dumps(instance.data))]
             for name, kinds in [*self.tools.items()] * 2:
                 for _ in range(5):
                     args = tuple(_odd_argument(rng, words, kind) for kind in kinds.values())
@@ -124,7 +163,9 @@ class Trial:
         return probes
 
 
-def play_alone(task: Task, instance: Instance, harness: Harness, directness: float, expert: Task | None = None):
+def play_alone(
+    task: Task, instance: Instance, harness: Harness, directness: float, expert: Task | None = None
+) -> Episode:
     """The expert's episode from an empty prefix; what it raises stands in the trajectory's `error`.
 
     expert: a task that gives the calls without having met the instance or the world.
@@ -139,25 +180,28 @@ def play_alone(task: Task, instance: Instance, harness: Harness, directness: flo
 
 
 def told(error: Exception) -> str:
-    """An exception and the place that it came from."""
+    """What a person can mend, or an exception and the place that it came from."""
     place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}, line {place.lineno}, in {place.name})"
+    where = f"{Path(place.filename).name}, line {place.lineno}, in {place.name}"
+    return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error} ({where})"
 
 
-def leaves(value) -> Iterator[str | float]:
-    """Every text and number in nested data, keys of dicts included."""
-    if isinstance(value, dict | list | tuple):
-        for part in value.items() if isinstance(value, dict) else value:
-            yield from leaves(part)
-    elif value is not None:
-        yield value
+def instances_hash(task: Task) -> str:
+    """A hash of some instances of every split."""
+    return sha256_text(repr([task.instances(split, 8, diversity=len(task.templates)) for split in SPLITS]))
 
 
-def _odd_argument(rng: random.Random, words: list, kind: type):
+def hash_elsewhere(task: Task) -> str:
+    """The same in another process, where sets have another order."""
+    code = "import sys, coevo_lib.trial as t; print(t.instances_hash(t.load_task(sys.argv[1])))"
+    command, env = [sys.executable, "-c", code, str(task.file.resolve())], os.environ | {"PYTHONHASHSEED": "7"}
+    return subprocess.check_output(command, env=env, cwd=TASKS_DIR.parents[1], text=True).strip()
+
+
+def _odd_argument(rng: random.Random, words: list[str], kind: type):
     """Something from the instance's own data, or junk."""
-    source = JUNK if rng.random() < 0.5 else words
-    fitting = [word for word in source if kind is str or isinstance(word, int | float)]
-    return kind(rng.choice(fitting or [0]))
+    word = rng.choice(rng.choice([JUNK, words or JUNK]))
+    return word if kind is str else kind(rng.choice([*numbers_in(word), 0, -1.5, 1e9]))
 
 
 def _probe(world: World, call: Call) -> Probe:
