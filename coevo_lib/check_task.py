@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from coevo_lib.agent import Episode, expert_text, replay
+from coevo_lib.calls import render_call
 from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert
 from coevo_lib.grounding import expert_is_grounded, goal_is_shown
@@ -27,7 +28,6 @@ from coevo_lib.task import SPLITS, Task, load_task
 from coevo_lib.trial import DIRECTNESS, DRAWS, MAX_TURNS, Trial, hash_elsewhere, instances_hash, play_alone, told
 
 EXPERT_SUCCESS, RANDOM_SUCCESS, GUESS_SUCCESS = 0.93, 0.10, 0.05
-SIZES = (1, 2, 4)
 NO_EXPERT = "no scripted expert: expert and meta-agent must be chat models"
 
 
@@ -74,8 +74,9 @@ def _protocol(name_or_path: str) -> str:
 def _templates(trial: Trial) -> str:
     for name, drawn in trial.drawn.items():
         if any(json.loads(json.dumps(i.data, default=repr)) != i.data for i in drawn):
-            fix = "use dicts with text keys, lists, text and numbers"
-            raise UserError(f"templates.{name}: the data of draw is not what JSON keeps; {fix}")
+            raise UserError(
+                f"templates.{name}: JSON would change the data of draw; use text keys, lists, text, numbers"
+            )
     held_out = sum(bool(template.get("test_only")) for template in trial.task.templates.values())
     return f"{len(trial.task.templates)}, of them {held_out} for test only"
 
@@ -109,19 +110,19 @@ def _splits(trial: Trial) -> str:
 
 
 def _never_raises(trial: Trial) -> str:
-    for probe in trial.probes:
-        if probe.wrong:
-            raise UserError(f"{probe}: {probe.wrong}")
+    for call, wrong, _ in trial.probes:
+        if wrong:
+            raise UserError(f"{render_call(call)[:80]}: {wrong}")
     return f"{len(trial.probes)} calls with odd arguments"
 
 
 def _errors_teach(trial: Trial) -> str:
-    refused = [probe for probe in trial.probes if probe.error]
-    for probe in refused:
-        arguments = list(trial.tools[probe.call.tool])
-        if arguments and not re.fullmatch(rf"({'|'.join(arguments)})\b.*", probe.error):
-            fix = f"raise ToolError('{arguments[0]}: what is wrong with it')"
-            raise UserError(f"{probe}: {probe.error!r} is not one line that begins with the argument; {fix}")
+    refused = [(call, error) for call, _, error in trial.probes if error]
+    for call, error in refused:
+        arguments = list(trial.tools[call.tool])
+        if arguments and not re.fullmatch(rf"({'|'.join(arguments)})\b.*", error):
+            fix = f"write one line that begins with the argument, as ToolError('{arguments[0]}: what is wrong with it')"
+            raise UserError(f"{render_call(call)[:80]}: the error is {error!r}; {fix}")
     return f"{len(refused)} of those calls were refused"
 
 
@@ -142,14 +143,13 @@ def _replays(trial: Trial) -> str:
         again = replay(trial.task, episode.instance, episode.harness, texts, max_turns=episode.max_turns)
         for place, (was, now) in enumerate(zip(_seen(episode), _seen(again)), 1):
             if was != now:
-                fix = "worlds may use no chance and no clock"
+                fix = "worlds may use no chance and no clock, and a refused call may change nothing"
                 raise UserError(f"{key}, observation {place}: {was[:50]!r} became {now[:50]!r}; {fix}")
     return f"{len(trial.all_plays)} episodes repeat from their texts"
 
 
 def _seen(episode: Episode) -> list[str]:
-    end = episode.trajectory
-    return [*(turn.observation for turn in episode.turns), f"verdict {end.success}, {end.status}: {end.feedback}"]
+    return [*(turn.observation for turn in episode.turns), str(episode.world.verdict())]
 
 
 # ---- callers that know nothing
@@ -164,12 +164,11 @@ def _idle(trial: Trial) -> str:
 
 
 def _random_fails(trial: Trial) -> str:
-    rates = {label: _success(episodes) for label, episodes in trial.random_plays.items()}
-    label, rate = max(rates.items(), key=lambda item: item[1])
+    rate = max(map(_success, trial.random_plays))
     if rate >= RANDOM_SUCCESS:
         fix = "make the answer depend on more of what is read"
-        raise UserError(f"{rate:.0%} success at random ({label}), below {RANDOM_SUCCESS:.0%} is wanted; {fix}")
-    return f"at most {rate:.0%} success"
+        raise UserError(f"{rate:.0%} success with legal calls at random, below {RANDOM_SUCCESS:.0%} is wanted; {fix}")
+    return f"at most {rate:.0%} success with legal calls"
 
 
 def _success(episodes: list[Episode]) -> float:
@@ -177,11 +176,9 @@ def _success(episodes: list[Episode]) -> float:
 
 
 def _guess_fails(trial: Trial) -> str:
-    for guess, rate in trial.guesses.items():
-        if rate >= GUESS_SUCCESS:
-            fix = "let instances and their answers differ more"
-            raise UserError(f"{rate:.1%} success by {guess}, below {GUESS_SUCCESS:.0%} is wanted; {fix}")
     found = ", ".join(f"{rate:.1%} success by {guess}" for guess, rate in trial.guesses.items())
+    if max(trial.guesses.values(), default=0) >= GUESS_SUCCESS:
+        raise UserError(f"{found}, below {GUESS_SUCCESS:.0%} is wanted; let instances and their answers differ more")
     return found or 'not measured: there is neither data["answer"] nor a scripted expert'
 
 
@@ -191,14 +188,13 @@ def _guess_fails(trial: Trial) -> str:
 def _solves(trial: Trial, place: int) -> str:
     if place >= len(trial.harnesses):
         return "does not apply: no tool lists items of which another tool takes one"
-    label, harness = list(trial.harnesses.items())[place]
-    rates = []
+    (label, harness), rates = list(trial.harnesses.items())[place], []
     for directness in DIRECTNESS:
         episodes = trial.played(harness, directness)
         rates.append(f"{_success(episodes):.0%} at directness {directness:g}")
         if _success(episodes) < EXPERT_SUCCESS:
-            fix = f"mend expert(): {_failure(episodes)}"
-            raise UserError(f"{rates[-1]} ({label}), {EXPERT_SUCCESS:.0%} is wanted; {fix}")
+            wanted = f"{EXPERT_SUCCESS:.0%} is wanted; mend expert()"
+            raise UserError(f"{rates[-1]} ({label}), {wanted}: {_failure(episodes)}")
     return f"{', '.join(rates)} ({label})"
 
 
@@ -206,13 +202,12 @@ def _failure(episodes: list[Episode]) -> str:
     """Where the first episode that failed came to its end."""
     episode = next(episode for episode in episodes if not episode.trajectory.success)
     last = [f"{turn.text[:60]} -> {turn.observation[:60]}" for turn in episode.turns[-1:]]
-    end = episode.trajectory.error or (episode.trajectory.feedback if episode.done else "no next call")
-    return "; ".join([f"{episode.instance.key}, turn {len(episode.turns)}", *last, end])
+    return "; ".join([f"{episode.instance.key}, turn {len(episode.turns)}", *last, episode.trajectory.feedback])
 
 
 def _grows(trial: Trial) -> str:
     turns, template = {}, next(iter(trial.task.templates))
-    for size in sorted({*SIZES, trial.task.size}):
+    for size in sorted({1, 2, 4, trial.task.size}):
         episodes = [play_alone(trial.task, trial.draw(template, size, i), Harness(), 0.0) for i in range(3)]
         if _success(episodes) < 1:
             raise UserError(f"size {size}: the expert fails: {_failure(episodes)}")
@@ -276,9 +271,10 @@ def show(task: Task) -> str:
             turn = episode.step(expert_text(step[0], episode.harness))
             said = f"{turn.text}\nwhy: {step[1]}\n-> {turn.observation}"
             lines += ["", _wrapped(said, f"  {len(episode.turns):>4}  ")]
-    end = episode.trajectory.feedback if episode.done else "no next call"
     result = "success" if episode.trajectory.success else "failure"
-    return "\n".join([*lines, "", f"  {len(episode.turns)} turns, {result}: {end}"])
+    return "\n".join(
+        [*lines, "", f"  {len(episode.turns)} turns, {result}: {episode.trajectory.feedback or 'no next call'}"]
+    )
 
 
 def _wrapped(text: str, head: str) -> str:

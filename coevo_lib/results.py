@@ -103,7 +103,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table2_elements": tables.table2_elements(found.rows, {name: h.elements() for name, h in found.hstar.items()}),
         "table3_failures": tables.table3_failures(found.failures, counts),
         "table4_edits": tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
-        "tasks": tables.tasks_table(found.tasks, found.rows),
+        "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
         "localization_scores": tables.localization_scores(),
         "costs": tables.costs_table(costs(found)),
     }

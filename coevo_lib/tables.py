@@ -136,22 +136,24 @@ def table4_edits(lineage: Sequence[dict], hstar: dict[str, str] | None = None) -
     return _frame("table4_edits", found)
 
 
-def tasks_table(tasks: Iterable, rows: Sequence[dict]) -> pd.DataFrame:
-    """The tasks (loaded `Task` objects) and how hard they are.
+def tasks_table(tasks: Iterable, rows: Sequence[dict], lineage: Sequence[dict] = ()) -> pd.DataFrame:
+    """The tasks (loaded `Task` objects) and the room that each leaves (rule 7).
 
-    mean_turns and tokens (generated, per episode) are those of the student under h*, else under h0. expert_success is
-    the expert's under h*, else under h0; by construction for a scripted one.
+    student_h0 and student_hstar are shares on `select`, from the search's record `lineage`: settings are judged by
+    `select`, never by `test`. The other columns are from evaluation rows: mean_turns and tokens (generated, per
+    episode) of the student under h*, else under h0; expert_success under h*, else under h0, by construction.
     """
     found = []
     for task in tasks:
         mine = [row for row in rows if row["task"] == task.name]
         student = scored(_first_of(mine, "student_hstar", "student_h0"))
         expert = _first_of(mine, "expert_hstar", "expert_h0")
+        tried = [row for row in lineage if row["task"] == task.name and "select_n" in row]
+        selected = [row["select_successes"] / row["select_n"] for row in tried]
         found.append({
             "task": task.name, "tools": len(task.world.tools()), "templates": len(task.templates),
             "expert_success": success(expert)["success"],
-            "student_h0": success(_first_of(mine, "student_h0"))["success"],
-            "student_hstar": success(_first_of(mine, "student_hstar"))["success"],
+            "student_h0": next(iter(selected), None), "student_hstar": max(selected, default=None),
             "mean_turns": mean(len(row["turns"]) for row in student),
             "tokens": mean(generated(row) for row in student),
         })  # fmt: skip

@@ -16,34 +16,22 @@ import traceback
 from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
-from coevo_lib.agent import Episode, replay
+from coevo_lib.agent import Episode, expert_text, replay
 from coevo_lib.arithmetic import numbers_in
-from coevo_lib.calls import Call, render_call
+from coevo_lib.calls import Call
 from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.files import sha256_text, stable_seed
 from coevo_lib.harness import Harness
-from coevo_lib.rollouts import random_episode
 from coevo_lib.task import SPLITS, TASKS_DIR, Instance, Task, ToolError, Verdict, World, load_task
 from coevo_lib.toolbox import Toolbox
 from coevo_lib.traces import Traces
+from coevo_lib.trajectory import ERROR
 
-MAX_TURNS, RANDOM_TURNS, DRAWS, GUESSES = 60, 16, 60, 400
+MAX_TURNS, RANDOM_TURNS, TRIES, DRAWS, GUESSES = 60, 16, 400, 60, 400
 DIRECTNESS = (0.0, 1.0)  # anything between is a mixture of these two
 JUNK = ("", " ", "zzz", "Zzz Zzz", "-1", "1/0", "a" * 500, "'\"\\", "\N{SNOWMAN}")
-
-
-class Probe(NamedTuple):
-    """One call with odd arguments: what went wrong where something did, and the tool's error where it refused."""
-
-    call: Call
-    wrong: str = ""
-    error: str = ""
-
-    def __str__(self) -> str:
-        return render_call(self.call)[:80]
 
 
 class Trial:
@@ -105,19 +93,16 @@ class Trial:
         return self._played[key]
 
     @functools.cached_property
-    def random_plays(self) -> dict[str, list[Episode]]:
-        """Name of a harness -> the episodes under it of a caller that knows nothing."""
+    def random_plays(self) -> list[list[Episode]]:
+        """The episodes of a caller that knows nothing, under each harness."""
         instances = self.instances("select", self.n)
-        return {
-            label: [random_episode(self.task, instance, harness, RANDOM_TURNS) for instance in instances]
-            for label, harness in self.harnesses.items()
-        }
+        return [[_random_play(self.task, i, harness) for i in instances] for harness in self.harnesses.values()]
 
     @functools.cached_property
     def all_plays(self) -> list[Episode]:
         """Every episode of the expert and of the random caller."""
         experts = [self.played(*setting) for setting in itertools.product(self.harnesses.values(), DIRECTNESS)]
-        return [episode for episodes in [*experts, *self.random_plays.values()] for episode in episodes]
+        return [episode for episodes in [*experts, *self.random_plays] for episode in episodes]
 
     @functools.cached_property
     def guesses(self) -> dict[str, float]:
@@ -133,16 +118,14 @@ class Trial:
         """Success of the commonest answers on `evolve`, handed in on `select`."""
         answers = defaultdict(Counter)
         for instance in self.instances("evolve", GUESSES):
-            answers[instance.goal["template"]][repr(instance.data["answer"])] += 1
+            answers[_template(instance)][repr(instance.data["answer"])] += 1
         commonest = {template: counts.most_common(1)[0][0] for template, counts in answers.items()}
         asked = self.instances("select", GUESSES)
-        return fmean(repr(i.data["answer"]) == commonest[i.goal["template"]] for i in asked)
+        return fmean(repr(i.data["answer"]) == commonest[_template(i)] for i in asked)
 
     def _by_heart(self) -> float:
         solved = [episode for episode in self.played(Harness(), 1.0) if episode.trajectory.success]
-        pairs = [
-            pair for pair in itertools.permutations(solved, 2) if len({e.instance.goal["template"] for e in pair}) == 1
-        ]
+        pairs = [(a, b) for a, b in itertools.permutations(solved, 2) if _template(a.instance) == _template(b.instance)]
         right = []
         for known, other in random.Random(0).sample(pairs, min(len(pairs), GUESSES)):
             texts = [turn.text for turn in known.turns]
@@ -150,33 +133,36 @@ class Trial:
         return fmean(right) if right else 0.0
 
     @functools.cached_property
-    def probes(self) -> list[Probe]:
-        """Every tool with junk and with what the instance holds, twice over: most worlds are finished by then."""
+    def probes(self) -> list[tuple[Call, str, str]]:
+        """Calls with junk or with what the instance holds; what went wrong, and the tool's error where it refused."""
         probes = []
         for instance in self.instances("train", 10):
             rng, world = random.Random(stable_seed("probe", instance.key)), self.task.world(instance.data)
-            words = [word.strip('"') for word in re.findall(r'"[^"]*"|[\d.]+', json.dumps(instance.data))]
-            for name, kinds in [*self.tools.items()] * 2:
+            data = json.dumps(instance.data, ensure_ascii=False)
+            words = [*re.findall(r'"([^"]*)"', data), *JUNK, *JUNK]
+            for name, kinds in [*self.tools.items()] * 2:  # the second time most worlds are finished
                 for _ in range(5):
-                    args = tuple(_odd_argument(rng, words, kind) for kind in kinds.values())
-                    probes.append(_probe(world, Call(name, args)))
+                    args = _random_arguments(rng, kinds, words, [*numbers_in(data), 0, -1.5, 1e9])
+                    probes.append((Call(name, args), *_tried(world, Call(name, args))))
         return probes
 
 
-def play_alone(
-    task: Task, instance: Instance, harness: Harness, directness: float, expert: Task | None = None
-) -> Episode:
-    """The expert's episode from an empty prefix; what it raises stands in the trajectory's `error`.
-
-    expert: a task that gives the calls without having met the instance or the world.
-    """
+def play_alone(task: Task, instance: Instance, harness: Harness, directness: float, expert: Task | None = None):
+    """The expert's episode from an empty prefix; `feedback` says why it broke off. Another task may be the expert."""
     episode = Episode(task, instance, harness, max_turns=MAX_TURNS)
     episode.task = expert or task
     try:
         play_expert(ScriptedExpert(directness=directness), episode)
+        reason = "no next call"
     except Exception as error:
-        episode.trajectory.error = told(error)
+        reason = told(error)
+    if not episode.done:
+        episode.trajectory.feedback = reason
     return episode
+
+
+def _template(instance: Instance) -> str:
+    return instance.goal["template"]
 
 
 def told(error: Exception) -> str:
@@ -198,25 +184,45 @@ def hash_elsewhere(task: Task) -> str:
     return subprocess.check_output(command, env=env, cwd=TASKS_DIR.parents[1], text=True).strip()
 
 
-def _odd_argument(rng: random.Random, words: list[str], kind: type):
-    """Something from the instance's own data, or junk."""
-    word = rng.choice(rng.choice([JUNK, words or JUNK]))
-    return word if kind is str else kind(rng.choice([*numbers_in(word), 0, -1.5, 1e9]))
+def _random_play(task: Task, instance: Instance, harness: Harness) -> Episode:
+    """Rule 1's caller of random legal calls, with what it was shown; a call that is refused is taken back."""
+    rng, name = random.Random(stable_seed("random", instance.key, harness.id)), ""
+    episode = Episode(task, instance, harness, max_turns=RANDOM_TURNS)
+    for _ in range(TRIES):
+        if episode.done:
+            break
+        lists = [fact.value for fact in episode.trajectory.facts if isinstance(fact.value, list)]
+        text, items = episode.past.text(), [str(item) for items in lists for item in items]
+        known = items + [str(value) for value in instance.goal.values() if str(value) in text]
+        words = known if known and rng.random() < 0.8 else re.findall(r"\w+", text)
+        name = name or rng.choice(episode.toolbox.visible)
+        args = _random_arguments(rng, episode.toolbox.signature(name), words, numbers_in(text) or [1])
+        turn = episode.step(expert_text(Call(name, args), harness))
+        if turn.status == ERROR:
+            episode.turns.pop()
+        if turn.status != ERROR or rng.random() < 0.1:
+            name = ""
+    return episode
 
 
-def _probe(world: World, call: Call) -> Probe:
-    """A call and the verdict after it."""
+def _random_arguments(rng: random.Random, kinds: dict[str, type], words: list[str], numbers: list[float]) -> tuple:
+    """One of the words, or a sum, for a text."""
+    sums = ["+".join(f"{n:g}" for n in rng.choices(numbers, k=rng.randint(2, 9))) for _ in kinds]
+    texts = [total if rng.random() < 0.2 else rng.choice(words) for total in sums]
+    return tuple(text if kind is str else kind(rng.choice(numbers)) for text, kind in zip(texts, kinds.values()))
+
+
+def _tried(world: World, call: Call) -> tuple[str, str]:
+    """What went wrong in a call or the verdict after it, and the tool's error where it refused."""
     try:
         [fact] = Toolbox(world, Harness()).run(call)
         verdict = world.verdict()
     except ToolError as error:
-        return Probe(call, error=str(error))
+        return "", str(error)
     except Exception as error:
-        return Probe(call, f"{told(error)}; answer, or raise ToolError('argument: what is wrong with it')")
+        return f"{told(error)}; answer, or raise ToolError('argument: what is wrong with it')", ""
     if {type(item) for item in (fact.value if isinstance(fact.value, list) else [fact.value])} - {str, int, float}:
-        return Probe(
-            call, f"the answer {str(fact.value)[:60]!r} is not a text, a number or a list of these; return one"
-        )
+        return f"the answer {str(fact.value)[:60]!r} is not a text, a number or a list of these; return one", ""
     if not isinstance(verdict, Verdict) or not isinstance(verdict.success, bool):
-        return Probe(call, f"then verdict() gives {verdict!r}; return Verdict(True or False, 'one sentence')")
-    return Probe(call)
+        return f"then verdict() gives {verdict!r}; return Verdict(True or False, 'one sentence')", ""
+    return "", ""

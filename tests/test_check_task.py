@@ -2,26 +2,11 @@
 
 import pytest
 
-from coevo_lib.agent import Episode
-from coevo_lib.check_task import (
-    ANY,
-    BASIC,
-    EXPERT,
-    LOADS,
-    NO_EXPERT,
-    Check,
-    check,
-    expert_play,
-    instances_hash,
-    main,
-    report,
-    show,
-    strange_argument,
-)
-from coevo_lib.harness import Harness
+from coevo_lib.check_task import ANY, BASIC, EXPERT, LOADS, NO_EXPERT, Check, check, main, report, show
 from coevo_lib.task import load_task
+from coevo_lib.trial import instances_hash
 
-SHIPPED = ("attendance", "shopadmin", "mock")
+SHIPPED = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor", "mock")
 
 CODE = '''
 import random
@@ -92,7 +77,7 @@ BROKEN = [
     (LOADS, [("def draw", "def drew")], "draw is missing"),
     (LOADS, [("def look(", "def Look(")], "small letters"),
     (LOADS, [('"""coins in one bag"""', '"""coins\n        in one bag"""')], "several lines"),
-    ("every template renders", [("{room}, total?", "{floor}, total?")], "templates.three: draw gives no goal value 'floor'"),
+    ("every template renders", [("{room}, total?", "{floor}, total?")], "templates.three at size 4: KeyError: 'floor'"),
     ("every template renders", [("in the {room}.", "in the {room.")], "templates.two"),
     ("every template renders", [('"bags": bags,', '"bags": bags, "seen": {1, 2},')], "JSON"),
     ("every template renders", [("return goal, data", "return data")], "return (goal, data)"),
@@ -107,7 +92,7 @@ BROKEN = [
     ("the world never raises", [("if bag not in self.data", "if False and bag not in self.data")], "KeyError"),
     ("the world never raises", [("        return f\"fake", "        f\"fake")], "None"),
     ("the world never raises", [(TOOLS, "    def verdict(self):\n        return self.answer == 1\n")], "return Verdict"),
-    ("the world never raises", [(TOOLS, "    def verdict(self):\n        return Verdict(self.nothing, '')\n")], "verdict() raises"),
+    ("the world never raises", [(TOOLS, "    def verdict(self):\n        return Verdict(self.nothing, '')\n")], "in verdict"),
     ("tool errors name an argument", [('f"bag: no bag {bag!r}"', '"no such bag"')], "ToolError('bag: "),
     ("the goal stands in the prompt", [(GOAL, 'goal, data = {"room": room, "due": sum(bags.values())},')], "'due'"),
     ("the goal stands in the prompt", [(GOAL, 'goal, data = {"room": room, "first": list(bags)[0]},')], "'first'"),
@@ -124,12 +109,13 @@ BROKEN = [
     ("the expert is not clairvoyant", [KEPT, (READING, "        if not view.facts:\n            return Call('look', (list(SECRET['bags'])[0],)), 'Known.'\n" + READING)], "was neither shown before"),
     ("the expert is not clairvoyant", [KEPT, (READING, "        if len(view.facts) == 1:\n            names = sorted(view.last('bags'), key=SECRET['bags'].get)\n            return Call('look', (names[0],)), 'The poorest.'\n" + READING)], "met no world"),
     ("the expert is not clairvoyant", [(GOAL, 'goal, data = {"room": room, "due": sum(bags.values())},'), ('"+".join(coins)', "f\"{view.goal['due']}+0\"")], "was neither shown before"),
-    ("a larger size takes more turns", [("rng.sample(COLORS, size)", "rng.sample(COLORS, 4)")], "turns at size 2"),
+    ("a larger size takes more turns", [("rng.sample(COLORS, size)", "rng.sample(COLORS, 4)")], "at size 2"),
     ("a larger size takes more turns", [("rng.sample(COLORS, size)", "rng.sample(COLORS[:size], 4 if size > 3 else 9)")], "size 1: ValueError"),
     ("every tool is reachable", [(TOOLS, "    @tool\n    def gate(self, key: str) -> str:\n        '''opens'''\n        raise ToolError('key: it does not fit')\n")], "nobody gets an answer from gate"),
     ("a replay is exact", [(TOOLS, "    @tool\n    def noise(self) -> int:\n        '''some number'''\n        return random.randint(0, 10**6)\n")], "no chance"),
     ("a replay is exact", [("        return f\"fake", "        self.data['seen'] = bag\n        return f\"fake")], "changed the instance's data"),
-    ("a replay is exact", [(TOOLS, "    def verdict(self):\n        return Verdict(super().verdict().success and random.random() < 0.98, '')\n")], "verdict"),
+    ("a replay is exact", [(TOOLS, "    def verdict(self):\n        return Verdict(super().verdict().success and random.random() < 0.98, '')\n")], "Verdict(success=True"),
+    ("a replay is exact", [('raise ToolError(f"bag', 'self.seen = 6\n            raise ToolError(f"bag'), ("fake 5", "fake {getattr(self, 'seen', 5)}")], "a refused call may change nothing"),
     ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is None or super().verdict().success, '')\n")], "fresh world"),
     ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is not None, '')\n")], "submit(0)"),
     ("random play fails", [(TOOLS, "    @tool\n    def luck(self) -> str:\n        '''ends it'''\n        return self.submit(self.data['answer'])\n")], "at random"),
@@ -166,9 +152,7 @@ WITHOUT_EXPERT = ("def expert(self, view, style)", "def teacher(self, view, styl
 @pytest.fixture
 def one_process(monkeypatch):
     """Leaves out the other process, which takes most of the time of a small check."""
-    monkeypatch.setattr(
-        "coevo_lib.check_task._hash_in_another_process", lambda name: (instances_hash(load_task(name)), "")
-    )
+    monkeypatch.setattr("coevo_lib.check_task.hash_elsewhere", instances_hash)
 
 
 def failed(checks):
@@ -177,7 +161,7 @@ def failed(checks):
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_task_passes(name):
-    checks = check(name)
+    checks = check(name, 20)
     assert failed(checks) == {}
     assert [c.name for c in checks] == [LOADS, *BASIC, *EXPERT, *ANY]
     assert all(c.detail and "does not apply" not in c.detail for c in checks), "each of them has the pair"
@@ -194,7 +178,6 @@ def test_a_task_that_breaks_a_rule_fails_the_check_of_it(write_task, name, chang
     found = failed(check(write_task(*changes), 10))
     assert name in found, found
     assert words in found[name]
-    assert "\n" not in found[name] or name == LOADS
 
 
 def test_every_check_has_been_seen_to_fail():
@@ -239,67 +222,6 @@ def test_a_task_without_lists_has_no_composite(write_task, one_process):
     assert "does not apply" in details["the expert solves it with a composite"][1]
 
 
-# ---- rule 2
-
-
-def strange(task, texts):
-    """Of each text, the argument that nothing before it shows."""
-    episode = Episode(task, task.instances("train", 1)[0], Harness(), max_turns=30)
-    for text in texts:
-        episode.step(text)
-    return [strange_argument(episode, index) for index in range(len(texts))]
-
-
-def test_what_was_not_shown_is_found(attendance):
-    [instance] = attendance.instances("train", 1)
-    team, answer = instance.goal["team"], instance.data["answer"]
-    first, second, *_ = instance.data["teams"][team]
-    rate = instance.data["records"][first]["rate"]
-    texts = [
-        f'hours("{first}")',
-        f'staff("{team}")',
-        f'hours("{second}")',
-        f"submit({answer})",
-        'calc("977+1")',
-        'staff("Nowhere")',
-    ]
-    assert strange(attendance, texts[:1]) == [first]
-    assert strange(attendance, texts[1:]) == [None, None, answer, "977+1", "Nowhere"]
-    assert strange(attendance, [f'hours("{first}")', f'calc("{rate}*1")'])[1] is None
-
-
-def test_numbers_that_follow_from_what_was_shown_are_known(mock):
-    [instance] = mock.instances("train", 1)
-    (a, x), (b, y) = instance.data["boxes"].items()
-    texts = ["boxes()", f'open("{a}")', f'open("{b}")']
-    known = [
-        f"submit({x + y})",
-        f"submit({(x + y) / 2})",
-        f"submit({abs(x - y)})",
-        f"submit({x * y})",
-        "submit(2)",
-        f'calc("({x}+{y})/2")',
-    ]
-    for text in known:
-        assert strange(mock, [*texts, text])[-1] is None, text
-    for text in (f"submit({x + y + 1})", f"submit({x * y + 100})", f'calc("{x + y}")', f'open("{a}{b}")'):
-        assert strange(mock, [*texts, text])[-1] is not None, text
-    assert strange(mock, [*texts[:2], f"submit({x + y})"])[-1] == x + y, "one of the boxes is not open yet"
-
-
-def test_a_number_worked_out_in_the_head_is_known_where_the_calculator_would_give_it(shopadmin):
-    averages = [i for i in shopadmin.instances("train", 9) if i.goal["kind"] == "average"]
-    for instance in averages:
-        episode = expert_play(shopadmin, instance, Harness(), directness=1.0)
-        assert episode.turns[-1].call.tool == "submit" and "calc" not in [turn.call.tool for turn in episode.turns]
-        assert strange_argument(episode, len(episode.turns) - 1) is None
-        early = Episode(shopadmin, instance, Harness())
-        for turn in [*episode.turns[:-2], episode.turns[-1]]:
-            early.step(turn.text)
-        assert strange_argument(early, len(early.turns) - 1) is not None, "the last page was not read"
-    assert averages
-
-
 # ---- what a person reads
 
 
@@ -326,7 +248,7 @@ def test_the_command_ends_with_an_error_where_a_check_failed(write_task, one_pro
     assert "FAILED  every template renders: templates.three" in capsys.readouterr().out
     assert main([str(write_task(('"+".join(coins)', '"+".join(coins[1:])'))), "--instances", "10"]) == 1
     out = capsys.readouterr().out
-    assert "FAILED  the expert solves it: 0% of" in out and "failure" in out.split("\n")[-2]
+    assert "FAILED  the expert solves it: 0% at directness 0 (h0)" in out and "failure" in out.split("\n")[-2]
 
 
 def test_a_wide_terminal_is_not_filled(monkeypatch):
@@ -336,5 +258,6 @@ def test_a_wide_terminal_is_not_filled(monkeypatch):
 
 
 def test_an_expert_that_raises_is_reported_with_its_place(write_task, one_process):
-    found = failed(check(write_task((READING, "        1 / 0\n" + READING)), 10))
-    assert "ZeroDivisionError: division by zero (toy.py, line " in found["the expert solves it"]
+    path = write_task((READING, "        1 / 0\n" + READING))
+    assert "ZeroDivisionError: division by zero (toy.py, line " in failed(check(path))["the expert solves it"]
+    assert show(load_task(str(path))).endswith("0 turns, failure: no next call")

@@ -160,8 +160,9 @@ def test_the_task_table_says_how_hard_a_task_is():
     task = load_task("mock")
     rows = [row("student_h0", i, i == 0, calls=[("calc", "1")]) for i in range(4)]
     rows += [row("student_hstar", i, i < 3, calls=[("calc", "1"), ("submit", 2)]) for i in range(4)]
-    result = one(tasks_table([task], rows), task="mock")
-    assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.25, 0.75)
+    lineage = [{"task": "mock", "select_n": 10, "select_successes": n} for n in (2, 7, 5)] + [{"task": "mock"}]
+    result = one(tasks_table([task], rows, lineage), task="mock")
+    assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.2, 0.7)
     assert (result.mean_turns, result.tokens) == (2, 10) and pd.isna(result.expert_success)
 
 
