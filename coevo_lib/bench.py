@@ -136,9 +136,9 @@ def write(name: str, rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.bench", description=__doc__.splitlines()[0])
     parser.add_argument("--profile", default="cpu")
-    parser.add_argument("--requests", type=int, default=512)
+    parser.add_argument("--requests", type=int, default=192)
     parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--rows", type=int, default=60)
+    parser.add_argument("--rows", type=int, default=36)
     options = parser.parse_args()
     write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
     write("training.csv", bench_training(options.rows))
