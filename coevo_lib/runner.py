@@ -29,6 +29,8 @@ QUIET = {
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",  # each new matrix shape costs a CPU primitive; it must be set before torch
     "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, whatever else is installed for the user
     "TQDM_DISABLE": "1",
+    # Said of every adapter that is saved, and of a terminal without widgets: true, and of no use to a reader.
+    "PYTHONWARNINGS": "ignore:Unable to fetch remote file,ignore:Could not find a config file,ignore:IProgress not found",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "PYDEVD_DISABLE_FILE_VALIDATION": "1",
 }

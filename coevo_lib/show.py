@@ -30,6 +30,7 @@ border-left:4px solid;border-top:1px solid rgba(128,128,128,.25)}
 .coevo table{border-collapse:collapse;margin:4px 0}
 .coevo th,.coevo td{padding:2px 9px;text-align:right;border-bottom:1px solid rgba(128,128,128,.25)}
 .coevo th:first-child,.coevo td:first-child,.coevo td.text,.coevo th.text{text-align:left}
+.coevo td.long{min-width:20em}
 </style>"""
 
 
@@ -103,15 +104,30 @@ def show_harness(harness: Harness) -> Shown:
 
 
 def show_table(frame, caption: str = "", decimals: int = 3) -> Shown:
-    """A pandas DataFrame with its floats rounded and, as a caption, what its columns mean."""
-    kinds = ["" if kind.kind in "iufb" else ' class="text"' for kind in frame.dtypes]
-    head = "".join(f"<th{kind}>{_escape(name)}</th>" for name, kind in zip(frame.columns, kinds))
+    """A pandas DataFrame with its floats rounded and, as a caption, what its columns mean.
+
+    Counts with gaps, which pandas keeps as floats, are shown as the whole numbers that they are.
+    """
+    classes = [_column_class(column) for _, column in frame.items()]
+    places = [0 if _counts(column) else decimals for _, column in frame.items()]
+    head = "".join(f"<th{kind}>{_escape(name)}</th>" for name, kind in zip(frame.columns, classes))
     rows = ""
     for values in frame.itertuples(index=False, name=None):
-        cells = (f"<td{kind}>{_escape(_cell(value, decimals))}</td>" for value, kind in zip(values, kinds))
+        cells = (f"<td{kind}>{_escape(_cell(value, n))}</td>" for value, kind, n in zip(values, classes, places))
         rows += f"<tr>{''.join(cells)}</tr>"
     text = f'<div class="small">{_escape(caption)}</div>' if caption else ""
     return _wrap(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", text)
+
+
+def _column_class(column) -> str:
+    if column.dtype.kind in "iufb":
+        return ""
+    return ' class="text long"' if column.astype(str).str.len().max() > 40 else ' class="text"'
+
+
+def _counts(column) -> bool:
+    known = column.dropna()
+    return column.dtype.kind == "f" and len(known) > 0 and bool((known % 1 == 0).all()) and known.max() > 1
 
 
 def duration(seconds: float) -> str:

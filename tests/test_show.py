@@ -110,6 +110,12 @@ def test_a_table_rounds_floats_and_leaves_gaps_empty():
     assert "0.667" in text and "nan" not in text and "None" not in text and "success: a fraction" in text
 
 
+def test_a_table_shows_counts_as_whole_numbers_and_gives_sentences_room():
+    frame = pd.DataFrame({"n": [3.0, None, 12.0], "share": [1.0, 0.0, None], "why": ["a", "b" * 60, None]})
+    text = show_table(frame).html
+    assert ">3</td>" in text and ">12</td>" in text and ">1.000</td>" in text and 'class="text long"' in text
+
+
 def test_shown_html_stands_alone():
     html = show_trajectory(played()).html
     assert "http" not in html and "src=" not in html
