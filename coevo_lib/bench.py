@@ -144,15 +144,15 @@ def write(name: str, rows: list[dict]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=["engines", "training"], default=["engines", "training"])
+    parser.add_argument("--only", choices=["engines", "training"])
     parser.add_argument("--profile", default="cpu")
     parser.add_argument("--requests", type=int, default=192)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--rows", type=int, default=36)
     options = parser.parse_args()
-    if "engines" in options.parts:
+    if options.only != "training":
         write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
-    if "training" in options.parts:
+    if options.only != "engines":
         write("training.csv", bench_training(options.profile, options.rows))
 
 

@@ -122,13 +122,12 @@ def _sentence(row: dict) -> str:
 
 
 def _costs(rows: list[dict]) -> str:
+    if not rows:
+        return ""
     stages = dict.fromkeys(row["stage"] for row in rows)
-    total = sum(_number(row["seconds"]) for row in rows)
-    return (
-        f"Unit time (units that share an engine run side by side, so the clock shows less): {duration(total)} in all ({', '.join(_stage_costs(rows, stages))}).\n"
-        if rows
-        else ""
-    )
+    total = duration(sum(_number(row["seconds"]) for row in rows))
+    what = "Unit time (units that share an engine run side by side, so the clock shows less)"
+    return f"{what}: {total} in all ({', '.join(_stage_costs(rows, stages))}).\n"
 
 
 def _stage_costs(rows: list[dict], stages: dict) -> Iterator[str]:
