@@ -6,7 +6,6 @@ The trace is what the student was asked in stage 02; without one, the benchmark 
 
 import argparse
 import csv
-import os
 import time
 from pathlib import Path
 
@@ -98,27 +97,19 @@ def full_loss(model, inputs: dict):
     return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=inputs["labels"]).loss
 
 
-def training_rows(profile: str, n: int) -> list[dict]:
-    """`n` rows that the correction arm was trained on in stage 05."""
-    files = sorted((find_root() / "outputs" / profile).glob("r1/05_training/corr*/s*/rows.jsonl"))
-    if not files:
-        raise UserError(f"bench: no training rows of profile {profile}; run `make training PROFILE={profile}` first")
-    return read_jsonl(files[0])[:n]
-
-
-def bench_training(profile: str, n: int) -> list[dict]:
+def bench_training(n: int) -> list[dict]:
     """Tokens per second of a training step, over the same rows, with logits everywhere and where there is loss."""
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")  # as in the stages; read when torch is loaded
     from transformers import AutoTokenizer
 
-    from coevo_lib.student import student_dir
+    from coevo_lib.student import preparation_rows, student_dir
     from coevo_lib.training import Recipe, collate, encode_rows, lora_model, make_batches, masked_loss
 
     base, settings = student_dir(), Recipe(epochs=1)
-    data = training_rows(profile, n)
-    encoded = encode_rows(data, AutoTokenizer.from_pretrained(base), settings.max_length)
+    encoded = encode_rows(
+        preparation_rows(generic=n, per_task=0), AutoTokenizer.from_pretrained(base), settings.max_length
+    )
     batches = [collate([batch]) for batch in make_batches(encoded, settings)]
-    tokens, rows = sum(len(item["input_ids"]) for item in encoded), []
+    rows = []
     for name, loss in (("logits everywhere", full_loss), ("logits where there is loss", masked_loss)):
         model = lora_model(base, settings).train()
         for batch in batches:  # the first pass over each shape builds its primitives
@@ -126,8 +117,8 @@ def bench_training(profile: str, n: int) -> list[dict]:
         started = time.perf_counter()
         for batch in batches:
             loss(model, batch).backward()
-        speed = tokens / (time.perf_counter() - started)
-        rows.append({"variant": name, "rows": len(data), "tokens_per_s": round(speed, 1)})
+        tokens = sum(len(item["input_ids"]) for item in encoded)
+        rows.append({"variant": name, "rows": n, "tokens_per_s": round(tokens / (time.perf_counter() - started), 1)})
     return [{**row, "ratio": round(row["tokens_per_s"] / rows[0]["tokens_per_s"], 2)} for row in rows]
 
 
@@ -144,16 +135,13 @@ def write(name: str, rows: list[dict]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--only", choices=["engines", "training"])
     parser.add_argument("--profile", default="cpu")
     parser.add_argument("--requests", type=int, default=192)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--rows", type=int, default=36)
     options = parser.parse_args()
-    if options.only != "training":
-        write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
-    if options.only != "engines":
-        write("training.csv", bench_training(options.profile, options.rows))
+    write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
+    write("training.csv", bench_training(options.rows))
 
 
 if __name__ == "__main__":
