@@ -1,4 +1,4 @@
-"""A calculator for the tools: + - * / and brackets over numbers, by walking a parsed tree.
+"""A calculator for the tools: + - * / and brackets over numbers, and comparisons, by walking a parsed tree.
 
 Nothing is evaluated as code (rule 10), and sizes are bounded, so no expression can hang a rollout.
 """
@@ -7,8 +7,15 @@ import ast
 import math
 import operator
 import re
+from collections.abc import Callable
 
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+_COMPARISONS = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq, ast.NotEq: operator.ne,
+}  # fmt: skip
+_NO_SUM = "not a sum; use numbers and + - * / ( )"
+_NO_COMPARISON = "not a comparison; write two or three numbers or sums with < <= > >= == != between them"
 
 
 class ArithmeticSyntaxError(ValueError):
@@ -16,20 +23,46 @@ class ArithmeticSyntaxError(ValueError):
 
 
 def evaluate(text: str) -> float:
-    """The value of `text`, rounded to 4 places; a whole number comes back as int."""
+    """The value of a sum, rounded to 4 places; a whole number comes back as int."""
+    value = _round(_parsed(text, lambda tree: _walk(tree.body), _NO_SUM))
+    return int(value) if value == int(value) else value
+
+
+def holds(text: str) -> bool:
+    """Whether a comparison such as 3<5 or 2<=4<=9 is true; between the signs stand numbers or sums."""
+    return _parsed(text, _compare, _NO_COMPARISON)
+
+
+def _parsed(text: str, walk: Callable, otherwise: str):
     if len(text) > 300:
         raise ArithmeticSyntaxError("too long")
     try:
-        value = round(float(_walk(ast.parse(text.strip(), mode="eval").body)), 4)
+        return walk(ast.parse(text.strip(), mode="eval"))
     except ZeroDivisionError:
         raise ArithmeticSyntaxError("division by zero") from None
     except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError) as error:
         if isinstance(error, ArithmeticSyntaxError):
             raise
-        raise ArithmeticSyntaxError("not a sum; use numbers and + - * / ( )") from None
+        raise ArithmeticSyntaxError(otherwise) from None
+
+
+def _round(value: float) -> float:
+    """To 4 places, so that 0.1+0.2 is 0.3."""
+    try:
+        value = round(float(value), 4)
+    except OverflowError:
+        value = math.inf
     if not math.isfinite(value):
         raise ArithmeticSyntaxError("the result is too large")
-    return int(value) if value == int(value) else value
+    return value
+
+
+def _compare(tree: ast.Expression) -> bool:
+    node = tree.body
+    if not isinstance(node, ast.Compare) or len(node.ops) > 2 or {*map(type, node.ops)} - _COMPARISONS.keys():
+        raise ArithmeticSyntaxError(_NO_COMPARISON)
+    values = [_round(_walk(part)) for part in (node.left, *node.comparators)]
+    return all(_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:]))
 
 
 def numbers_in(text: str) -> list[float]:
@@ -44,4 +77,4 @@ def _walk(node: ast.AST) -> float:
         return _OPERATORS[type(node.op)](_walk(node.left), _walk(node.right))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -_walk(node.operand)
-    raise ArithmeticSyntaxError("not a sum; use numbers and + - * / ( )")
+    raise ArithmeticSyntaxError(_NO_SUM)

@@ -71,7 +71,7 @@ def bench_engines(profile: str, n: int, concurrency: int) -> list[dict]:
     """One row per engine; `ratio_to_generate` compares output tokens per second."""
     from importlib.util import find_spec
 
-    from coevo_lib.student import student_dir
+    from coevo_lib.models import student_dir
 
     model_dir, requests = student_dir(), trace(profile, n)
     measured = {"generate": bench_generate(model_dir, requests, concurrency)}
@@ -101,7 +101,8 @@ def bench_training(n: int) -> list[dict]:
     """Tokens per second of a training step, over the same rows, with logits everywhere and where there is loss."""
     from transformers import AutoTokenizer
 
-    from coevo_lib.student import preparation_rows, student_dir
+    from coevo_lib.models import student_dir
+    from coevo_lib.student import preparation_rows
     from coevo_lib.training import Recipe, collate, encode_rows, lora_model, make_batches, masked_loss
 
     base, settings = student_dir(), Recipe(epochs=1)

@@ -15,7 +15,7 @@ from coevo_lib.task import Style, load_task
 from coevo_lib.trajectory import OK
 from coevo_lib.trial import DIRECTNESS, Trial, play_alone
 
-CLOSE, LONGEST_SUM = 0.005, 12
+CLOSE, LONGEST_SUM = 0.005, 40
 UNITS = (1, 7, 10, 12, 24, 60, 100, 1000)  # numbers that a sum may use without having been shown them
 
 
@@ -51,8 +51,8 @@ def expert_is_grounded(trial: Trial) -> str:
 def strange_argument(episode: Episode, index: int) -> str | float | None:
     """The first argument of a turn that was neither shown before it nor follows from what was."""
     turn, before = episode.turns[index], episode.turns[:index]
-    # A calculator's description shows a sum as an example; its numbers say nothing about the instance.
-    docs = [line for line in episode.toolbox.describe().split("\n") if not line.startswith("calc(")]
+    # Some descriptions show an example; its numbers say nothing about the instance.
+    docs = [line for line in episode.toolbox.describe().split("\n") if not line.startswith(("calc(", "compare("))]
     text = "\n".join([*docs, episode.instance.prompt, *(turn.observation for turn in before)])
     lists = [fact.value for turn in before for fact in turn.facts if isinstance(fact.value, list)]
     most = max(len(numbers_in(text)), sum(map(len, lists)))
@@ -70,12 +70,12 @@ def _was_shown(arg: str, text: str, most: int = 0) -> bool:
 
 
 def _worked_out(episode: Episode, index: int, number: float) -> bool:
-    """Whether the same expert, step by step from here, reaches the number with nothing but sums of known numbers."""
+    """Whether the same expert, step by step from here, reaches the number with nothing but sums and comparisons of known numbers."""
     texts = [turn.text for turn in episode.turns[:index]]
     fork = replay(episode.task, episode.instance, episode.harness, texts, max_turns=episode.max_turns + LONGEST_SUM)
     for _ in range(LONGEST_SUM):
         step = episode.task.expert(view_of(fork), Style())
-        if step is None or step[0].tool != "calc" or fork.done:
+        if step is None or step[0].tool not in ("compare", "calc") or fork.done:
             return False
         turn = fork.step(expert_text(step[0], episode.harness))
         if turn.status != OK or strange_argument(fork, len(fork.turns) - 1) is not None:

@@ -5,7 +5,7 @@ As in `operators`, nothing here knows a task or a tool: relations between tools 
 
 from coevo_lib.edits import RETRY, Edit, guarded, with_hooks
 from coevo_lib.harness import Harness
-from coevo_lib.traces import Traces, lacks, refused, repeats, share_used, skipped_read, ungrounded
+from coevo_lib.traces import Traces, lacks, refused, repeats, share_used, skipped_read, strays, ungrounded
 
 
 def unread_items(harness: Harness, traces: Traces) -> list[Edit]:
@@ -29,6 +29,17 @@ def invented_numbers(harness: Harness, traces: Traces) -> list[Edit]:
         if n:
             why = f"{n} failures use numbers never shown in {', '.join(tools)}"
             edits += guarded(harness, why, n * 0.8, {"hook": "grounding_guard", "tools": tools})
+    return edits
+
+
+def mixed_up(harness: Harness, traces: Traces) -> list[Edit]:
+    """Every success writes for an item what was shown for it; anything else is refused."""
+    edits = []
+    for tool in traces.writers[:3]:
+        n = traces.count(strays(tool))
+        if n and not any(map(strays(tool), traces.solved)):
+            why = f"{n} failures use {tool} with what was never shown for its item; no success does"
+            edits += guarded(harness, why, n, {"hook": "pairing_guard", "tools": [tool]})
     return edits
 
 
@@ -84,4 +95,4 @@ def notes(harness: Harness, traces: Traces) -> list[Edit]:
     return [*edits, with_hooks(harness, "the task may be forgotten", len(traces.failures) * 0.1, reminder)]
 
 
-GUARDS = (unread_items, left_out, invented_numbers, skipped_steps, loops, notes)
+GUARDS = (unread_items, mixed_up, left_out, invented_numbers, skipped_steps, loops, notes)

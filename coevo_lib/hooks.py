@@ -7,6 +7,7 @@ lists take the pair of tools concerned (`first` lists the items, `each` takes on
 such pairs from traces.
 """
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -15,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.calls import Call
-from coevo_lib.trajectory import OK, REFUSED, Turn
+from coevo_lib.trajectory import OK, REFUSED, Fact, Turn
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,15 @@ class Past:
         """A tool with the kinds of its arguments: `hours(name)`."""
         kinds = self.signatures.get(name, ("item",))
         return f"{name}({', '.join(kinds)})" if kinds else name
+
+
+def stray_argument(call: Call, prompt: str, facts: list[Fact]) -> str | None:
+    """The first argument after an item that no answer about that item shows, nor the prompt, nor a computed number."""
+    item, *values = map(str, call.args or ("",))
+    about = [str(fact.value) for fact in facts if item in map(str, fact.call.args)]
+    computed = [str(fact.value) for fact in facts if any(len(numbers_in(str(arg))) > 1 for arg in fact.call.args)]
+    shown = "\n".join([prompt, *about, *computed])
+    return next((v for v in values if not re.search(rf"(?<![\w.]){re.escape(v)}(?![\w.]\w|\w)", shown)), None)
 
 
 class Rule(BaseModel):
@@ -121,6 +131,17 @@ class GroundingGuard(Rule):
                 if times > shown[number]:
                     return f"{number:g} is used more often than it was shown"
         return None
+
+
+class PairingGuard(Rule):
+    """Refuses a call about an item with a value that was never shown for that item, nor asked for, nor computed."""
+
+    hook: Literal["pairing_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        stray = stray_argument(call, past.prompt, past.facts()) if call.tool in self.tools else None
+        return f"{stray} was never shown for {call.args[0]}" if stray else None
 
 
 class CoverageGuard(Rule):
@@ -240,6 +261,7 @@ class Reminder(Rule):
 CATALOGUE = (
     ArgumentRepair,
     GroundingGuard,
+    PairingGuard,
     CoverageGuard,
     FinishGuard,
     OrderGuard,
@@ -252,6 +274,7 @@ CATALOGUE = (
 Hook = Annotated[
     ArgumentRepair
     | GroundingGuard
+    | PairingGuard
     | CoverageGuard
     | FinishGuard
     | OrderGuard

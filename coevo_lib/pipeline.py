@@ -12,17 +12,20 @@ from pathlib import Path
 from coevo_lib.agent import Episode
 from coevo_lib.arms import Quota, arm_rows
 from coevo_lib.correction import Correction, continue_student, correct, to_json
+from coevo_lib.damages import Success
 from coevo_lib.engines.base import Engine
 from coevo_lib.files import sha256_json, write_jsonl, write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure, localize
 from coevo_lib.models import default_cache_dir
+from coevo_lib.planting import judge, plant_failures
 from coevo_lib.rollouts import expert_episodes, roll_out, student_jobs
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import evolved_harness, expert, instances, material, read_trajectories, student_of_round
 from coevo_lib.task import load_task
 from coevo_lib.training import Recipe, train_adapter
+from coevo_lib.trajectory import Trajectory
 
 
 def rollout_row(episode: Episode, harness_name: str, **fields) -> dict:
@@ -47,24 +50,49 @@ def roll_out_train(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
     return rows
 
 
-def localize_failures(stage: Stage, unit: Unit) -> list[Failure]:
-    """03: the failing turn and its class, for every failed student rollout under h*."""
+def localize_failures(stage: Stage, unit: Unit, engine: Engine) -> list[Failure]:
+    """03: the failing turn and its class, for every failed student rollout under h*; and planted failures to judge by."""
     task = load_task(unit.task)
     harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
-    failures = [localize(task, train[t.instance], harness, t) for t in failed_rollouts(stage, unit).values()]
+    rolled = student_rollouts(stage, unit)
+    failed = [t for t in rolled["hstar"] if not t.success]
+    failures = [localize(task, train[t.instance], harness, t) for t in failed]
+    harnesses = {"hstar": harness, "h0": Harness()}
+    successes = [
+        Success(task, train[t.instance], played, t)
+        for name, played in harnesses.items()
+        for t in rolled[name]
+        if t.success
+    ]
     with stage.writing(unit) as out:
+        wanted, turns = stage.parameters["n_planted"], stage.parameters["max_turns"]
+        planted, counts = plant_failures(engine, successes, wanted, turns)
+        judged = judge(planted, lambda m: localize(task, m.success.instance, m.success.harness, m.trajectory))
         write_jsonl(out / "failures.jsonl", [{"key": f"{f.instance}/hstar", **asdict(f)} for f in failures])
+        write_jsonl(out / "planted.jsonl", [made.to_json() for made in planted])
+        write_jsonl(out / "planting_counts.jsonl", [{"task": task.name, **count} for count in counts])
+        write_jsonl(out / "judged.jsonl", judged)
     return failures
 
 
-def failed_rollouts(stage: Stage, unit: Unit) -> dict:
-    """Instance -> the student's failed trajectory under h*; infrastructure faults are not failures."""
+def student_rollouts(stage: Stage, unit: Unit) -> dict[str, list[Trajectory]]:
+    """The student's trajectories on `train` under "h0" and "hstar"; infrastructure faults are not among them."""
     [source] = stage.input(unit, "02_rollouts")
-    wanted = read_trajectories(
-        source.dir / "rollouts.jsonl",
-        lambda row: row["author"] == "student" and row["harness_name"] == "hstar" and row["status"] != "fault",
-    )
-    return {t.instance: t for t in wanted if not t.success}
+    path = source.dir / "rollouts.jsonl"
+    return {
+        name: read_trajectories(
+            path,
+            lambda row, name=name: (
+                row["author"] == "student" and row["harness_name"] == name and row["status"] != "fault"
+            ),
+        )
+        for name in ("h0", "hstar")
+    }
+
+
+def failed_rollouts(stage: Stage, unit: Unit) -> dict[str, Trajectory]:
+    """Instance -> the student's failed trajectory under h*."""
+    return {t.instance: t for t in student_rollouts(stage, unit)["hstar"] if not t.success}
 
 
 def correct_failures(stage: Stage, unit: Unit, failures: list[Failure], engine: Engine) -> list[dict]:

@@ -14,11 +14,11 @@ from coevo_lib.cache import ReplyCache
 from coevo_lib.engines import open_engine
 from coevo_lib.engines.base import Engine
 from coevo_lib.harness import Harness
-from coevo_lib.models import default_cache_dir
+from coevo_lib.models import default_cache_dir, student_dir
 from coevo_lib.profile import find_root
 from coevo_lib.rollouts import roll_out, student_jobs
 from coevo_lib.stats import wilson
-from coevo_lib.student import TASKS, student_dir
+from coevo_lib.student import TASKS
 from coevo_lib.tables import write_table
 from coevo_lib.task import load_task
 

@@ -1,8 +1,8 @@
 """Invented domains for the generic tool-use rows: tools, words, and a solved script of calls and answers.
 
 Compositions that only read: list and read each, narrow and read parts, compare, look up a chain, subtract. Those
-that also write are in `errands`. How a script becomes a chat row is in `preparation`; the words stand in
-preparation.toml.
+in which a condition decides are in `choices`, those that handle text in `errands`. How a script becomes a chat row
+is in `preparation`; the words stand in preparation.toml.
 """
 
 import random
@@ -31,7 +31,7 @@ SHARE = {
 class Scene:
     """One invented domain with its tools and words. `PLANS`: composition -> weight."""
 
-    PLANS = {"total": 36, "parts": 24, "extreme": 4, "chain": 4, "difference": 4}
+    PLANS = {"total": 14, "parts": 12, "extreme": 3, "chain": 3, "difference": 3}
 
     def __init__(self, rng: random.Random):
         self.rng = rng
@@ -130,8 +130,8 @@ class Scene:
         self.script.append((Call(self.names["finish"], (value,)), "ok"))
 
     def finish_sum(self, numbers: list) -> None:
-        """Ends with the sum of some numbers: by the calculator from two on."""
-        if len(numbers) > 1:
+        """Ends with the sum of some numbers, by the calculator if there are any."""
+        if numbers:
             self.compute([str(number) for number in numbers])
         else:
             self.finish(numbers[0] if numbers else 0)

@@ -29,7 +29,11 @@ class Stage:
 STAGES = (
     Stage("01_harness_evolution", "evolution", ("lineage.jsonl", "best.toml", "curve.csv")),
     Stage("02_rollouts", "rollouts", ("rollouts.jsonl",)),
-    Stage("03_failure_localization", "localization", ("failures.jsonl",)),
+    Stage(
+        "03_failure_localization",
+        "localization",
+        ("failures.jsonl", "planted.jsonl", "planting_counts.jsonl", "judged.jsonl"),
+    ),
     Stage("04_correction", "correction", ("corrections.jsonl",)),
     Stage("05_training", "training", ("rows.jsonl", "adapter/adapter_config.json", "training_log.csv", "summary.json")),
     Stage("06_evaluation", "evaluation", ("rollouts.jsonl",)),

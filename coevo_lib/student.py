@@ -14,10 +14,10 @@ import time
 from pathlib import Path
 
 from coevo_lib.agent import Episode
-from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.files import sha256_text, write_text_atomic
 from coevo_lib.harness import Harness
+from coevo_lib.models import STUDENT_FOLDER
 from coevo_lib.preparation import generic_rows
 from coevo_lib.profile import find_root
 from coevo_lib.rows import whole_rows
@@ -25,14 +25,13 @@ from coevo_lib.task import load_task
 from coevo_lib.training import Recipe
 
 TASKS = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor")
-GENERIC_ROWS = 1500
-ROWS_PER_TASK = 8
+GENERIC_ROWS = 2400
+ROWS_PER_TASK = 9
 PREPARE_SIZES = {  # shorter than in the study
     "attendance": 5, "budget": 2, "stock": 3, "anomaly": 2, "webtest": 2, "shopadmin": 3, "refactor": 2,
 }  # fmt: skip
 SEED = 0
 RECIPE = Recipe(learning_rate=1e-3, epochs=1, batch=6)
-FOLDER = "student"
 
 
 def preparation_rows(
@@ -52,16 +51,6 @@ def preparation_rows(
 def rows_hash(rows: list[dict]) -> str:
     """Content hash of training rows."""
     return sha256_text(json.dumps([[row["messages"], row["mask"]] for row in rows], sort_keys=True))
-
-
-def student_dir() -> Path:
-    """The prepared student as a model folder: converted, merged and cached on the first call."""
-    from coevo_lib.models import base_model_dir, merge_adapter
-
-    folder = find_root() / FOLDER
-    if not (folder / "manifest.json").exists():
-        raise UserError(f"{folder}/manifest.json: the prepared student is missing; run `make student`")
-    return merge_adapter(base_model_dir(), folder / "adapter")
 
 
 def rebuild(out: Path) -> dict:
@@ -113,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.student", description=__doc__.splitlines()[0])
     parser.add_argument("action", choices=["rebuild"])
     parser.parse_args()
-    print(json.dumps(rebuild(find_root() / FOLDER), indent=2))
+    print(json.dumps(rebuild(find_root() / STUDENT_FOLDER), indent=2))
 
 
 if __name__ == "__main__":

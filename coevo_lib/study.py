@@ -17,10 +17,9 @@ from coevo_lib.expert import ScriptedExpert
 from coevo_lib.files import read_jsonl
 from coevo_lib.harness import Harness, load_harness
 from coevo_lib.localization import Failure
-from coevo_lib.models import default_cache_dir, merge_adapter
+from coevo_lib.models import default_cache_dir, merge_adapter, student_dir
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
-from coevo_lib.student import student_dir
 from coevo_lib.task import Instance, Task, load_task, task_file
 from coevo_lib.toolbox import check_harness
 from coevo_lib.trajectory import Trajectory

@@ -15,7 +15,7 @@ import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate
+from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, holds
 from coevo_lib.calls import Call, Value
 from coevo_lib.errors import UserError
 from coevo_lib.files import stable_seed
@@ -113,7 +113,7 @@ class World:
                 if getattr(method, "is_tool", False):
                     parameters = list(inspect.signature(method, eval_str=True).parameters.values())[1:]
                     found[name] = {p.name: p.annotation for p in parameters}
-        return {name: found[name] for name in sorted(found, key=lambda n: n in ("calc", "submit"))}
+        return {name: found[name] for name in sorted(found, key=lambda n: n in ("compare", "calc", "submit"))}
 
 
 class AnswerWorld(World):
@@ -142,6 +142,18 @@ class AnswerWorld(World):
             return Verdict(False, "No answer was submitted.")
         right = abs(self.answer - self.data["answer"]) < 0.005
         return Verdict(right, f"The submitted answer {self.answer:g} is {'right' if right else 'wrong'}.")
+
+
+class DecidingWorld(AnswerWorld):
+    """A world in which a condition decides what is done: brings a tool that compares."""
+
+    @tool
+    def compare(self, comparison: str) -> str:
+        """say yes or no to a comparison such as 3<5 or 2<=4<=9"""
+        try:
+            return "yes" if holds(comparison) else "no"
+        except ArithmeticSyntaxError as error:
+            raise ToolError(f"comparison: {error}") from None
 
 
 class Task:

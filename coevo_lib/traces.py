@@ -8,6 +8,7 @@ import re
 from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
+from coevo_lib.hooks import stray_argument
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
 
 
@@ -22,6 +23,7 @@ class Traces:
         self.computers = [name for name in _computers(known) if name not in self.finishers]
         self.solved = [t for t in known if t.success]
         self.always = _always(self.solved)
+        self.writers = _tools(f.call for t in self.solved for f in t.facts if len(f.call.args) > 1)
 
     def count(self, signature) -> int:
         return sum(bool(signature(t)) for t in self.failures)
@@ -95,6 +97,20 @@ def ungrounded(tools: list[str]):
             if turn.call and turn.call.tool in tools and any(set(numbers_in(str(a))) - seen for a in turn.call.args):
                 return True
             seen |= set(numbers_in(turn.observation))
+        return False
+
+    return signature
+
+
+def strays(tool: str):
+    """Calls of a tool about an item with a value that was never shown for that item."""
+
+    def signature(t: Trajectory) -> bool:
+        facts = []
+        for turn in t.turns:
+            if turn.call and turn.call.tool == tool and stray_argument(turn.call, t.prompt, facts):
+                return True
+            facts += turn.facts
         return False
 
     return signature

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, numbers_in
+from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, holds, numbers_in
 
 LEAVES = (st.integers(0, 999) | st.integers(0, 9999).map(lambda n: n / 10)).map(lambda n: (str(n), Fraction(str(n))))
 
@@ -81,6 +81,32 @@ def test_no_text_raises_anything_but_a_syntax_error(text):
     except ArithmeticSyntaxError:
         return
     assert math.isfinite(value)
+
+
+@pytest.mark.parametrize("text, true", [
+    ("3<5", True), ("5<3", False), ("5<5", False), ("5<=5", True), ("6>=7", False), ("7>6", True), ("4==4", True), ("4!=4", False),
+    ("2<=4<=9", True), ("2<=1<=9", False), ("2<=9<=9", True), ("2<=10<=9", False), ("7*18<=132", True), ("7*18 > 132", False),
+    ("0.1+0.2==0.3", True), ("-3<-2", True), ("(1+2)*3<10", True),
+])  # fmt: skip
+def test_a_comparison_holds_or_not(text, true):
+    assert holds(text) is true
+
+
+@pytest.mark.parametrize("text", [
+    "", "3", "3+4", "3<", "<3", "1<2<3<4", "3<'5'", "a<b", "3 is 5", "3 in 5", "not 3<5", "3<5 and 5<7", "True<2", "3<5,", "1<2;3", "(3<5)<2",
+    "9**9<3", "1" * 301,
+])  # fmt: skip
+def test_what_is_no_comparison_is_refused_in_words(text):
+    with pytest.raises(ArithmeticSyntaxError, match="not a comparison|not a sum|too long"):
+        holds(text)
+
+
+@given(st.text() | st.text("0123456789+-*/(). e<>=!", max_size=320))
+def test_no_text_makes_a_comparison_raise_anything_but_a_syntax_error(text):
+    try:
+        assert holds(text) in (True, False)
+    except ArithmeticSyntaxError:
+        pass
 
 
 def test_numbers_are_found_in_the_order_written():

@@ -25,7 +25,9 @@ FILLED = {
     "attendance": {"first": "staff", "each": "hours", "before": "staff"},
     "shopadmin": {"first": "pages", "each": "page", "before": "filter"},
     "mock": {"first": "boxes", "each": "open", "before": "boxes"},
+    "stock": {"first": "products", "each": "stock", "before": "products"},
 }
+WRITERS = {"stock": ["requisition"]}  # tools that take an item and a value
 
 
 def hook(kind, **fields):
@@ -72,6 +74,31 @@ def test_a_reply_that_can_be_read_is_not_mended(mock, played, text):
     harness = parse_harness('hooks.use = [{hook = "argument_repair"}]')
     [turn] = played(mock, mock.instances("train", 1)[0], [text], harness).turns
     assert turn.call == parse_call(text) and turn.events == [] and turn.status == "error"
+
+
+def test_pairing_guard_refuses_a_value_of_another_item():
+    guard = hook(hooks.PairingGuard, tools=["label"])
+    seen = past(
+        LISTED,
+        turn('open("red")', "12 old coins"),
+        turn('open("blue")', "120 new coins, 3.5 kg"),
+        turn('calc("12+30")', 42),
+    )
+    for fine in [
+        ("red", "12 old coins"),
+        ("red", 12),
+        ("blue", "new"),
+        ("blue", 3.5),
+        ("red", 42),
+        ("blue", "boxes"),
+        ("red",),
+        (),
+    ]:
+        assert guard.refuse(Call("label", fine), seen) is None, fine
+    assert guard.refuse(Call("label", ("red", "new")), seen) == "new was never shown for red"
+    for wrong in [("red", 120), ("blue", 12), ("blue", 3), ("blue", 5), ("red", 2), ("green", 12), ("red", "old (")]:
+        assert guard.refuse(Call("label", wrong), seen), wrong
+    assert guard.refuse(Call("open", ("red", "new")), seen) is None, "only the tools named"
 
 
 def test_grounding_guard_refuses_what_was_never_shown():
@@ -189,10 +216,8 @@ def all_hooks(name):
     """Every hook of the catalogue with parameters that suit a task."""
     fields = FILLED[name]
     tools = ["submit", "calc", fields["each"]]
-    return [
-        hook(kind, **{**fields, "tools": tools if kind in (hooks.GroundingGuard, hooks.OrderGuard) else tools[:2]})
-        for kind in CATALOGUE
-    ]
+    many = {hooks.GroundingGuard: tools, hooks.OrderGuard: tools, hooks.PairingGuard: WRITERS.get(name, tools[:2])}
+    return [hook(kind, **{**fields, "tools": many.get(kind, tools[:2])}) for kind in CATALOGUE]
 
 
 def walks(task, harness, n):
@@ -225,7 +250,7 @@ def calls_written_in(text):
             continue
 
 
-@pytest.mark.parametrize("name", ["attendance", "shopadmin", "mock"])
+@pytest.mark.parametrize("name", FILLED)
 def test_no_refusal_or_note_spells_out_a_call(tasks, name, harnesses):
     task, said = tasks[name], {}
     for harness in harnesses(task):
@@ -234,7 +259,9 @@ def test_no_refusal_or_note_spells_out_a_call(tasks, name, harnesses):
             tools = list(episode.toolbox.signatures())
             answer = f"{episode.instance.data['answer']:g}"
             for rule in all_hooks(name):
-                tried = [Call(tool, args) for tool in tools for args in ((), (7,), ("1+2",), ("nobody",))]
+                tried = [
+                    Call(tool, args) for tool in tools for args in ((), (7,), ("1+2",), ("nobody",), ("nobody", 0.5))
+                ]
                 tried += [call for call in episode.trajectory.calls if call]
                 tried += [ahead[0]] if ahead else []
                 texts = [rule.note(seen), *(rule.refuse(call, seen) for call in tried)]
@@ -256,7 +283,7 @@ def test_the_check_for_spelled_out_calls_can_fail(text, spelled):
     assert bool(list(calls_written_in(text))) == spelled
 
 
-@pytest.mark.parametrize("name", ["attendance", "shopadmin", "mock"])
+@pytest.mark.parametrize("name", FILLED)
 def test_every_act_of_a_hook_follows_from_the_written_trajectory_alone(tasks, name):
     """Read back from its JSON, without world or instance, a trajectory makes the hooks say the same again."""
     task, rules = tasks[name], all_hooks(name)

@@ -1,5 +1,7 @@
 """The meta-agent learns what the tools are to each other from traces, and proposes only valid harnesses."""
 
+from dataclasses import replace
+
 import pytest
 
 from coevo_lib.agent import replay
@@ -193,7 +195,21 @@ def playable(task, edit):
     return replay(task, instance, edit.harness, texts_of(0, instance.data["boxes"])).trajectory.success
 
 
-@pytest.mark.parametrize("name", ["attendance", "shopadmin"])
+def test_writing_for_an_item_what_was_shown_for_another_is_guarded_where_no_success_does_it(tasks):
+    task, harness = tasks["stock"], Harness()
+    instances = task.instances("evolve", 8)
+    played = [e.trajectory for e in expert_episodes(ScriptedExpert(directness=0.0), task, instances[:4], harness, 30)]
+    for instance in instances[4:]:
+        products = [p["name"] for p in instance.data["products"] if p["category"] == instance.goal["category"]]
+        wrong = [f'products("{instance.goal["category"]}")', f'requisition("{products[0]}", 977)', "submit(977)"]
+        played.append(replay(task, instance, harness, wrong, max_turns=20).trajectory)
+    guards = [e.harness for e in all_proposals(MetaAgent(), harness, played) if e.element == "hooks:pairing_guard"]
+    assert guards and all(guard.hooks.use[0].tools == ["requisition"] for guard in guards)
+    allowed = [replace(t, success=True) for t in played]
+    assert not [e for e in all_proposals(MetaAgent(), harness, [*allowed[4:], *played[4:]]) if "pairing" in e.element]
+
+
+@pytest.mark.parametrize("name", ["attendance", "shopadmin", "stock", "webtest", "refactor"])
 def test_every_proposal_from_the_real_tasks_traces_fits_them(tasks, name):
     task, harness = tasks[name], Harness()
     instances = task.instances("evolve", 12)
@@ -233,6 +249,15 @@ def test_a_long_winded_success_is_no_obstacle(mock):
 def test_without_failures_nothing_is_proposed(mock):
     successes = [t for t in trajectories(mock) if t.success]
     assert MetaAgent().propose(Harness(), successes) is None
+
+
+def test_a_batch_without_failures_does_not_end_the_search_while_earlier_failures_are_known(mock):
+    meta, played = MetaAgent(), trajectories(mock)
+    first = meta.propose(Harness(), played)
+    successes = [t for t in played if t.success]
+    second = meta.propose(Harness(), successes)
+    assert first and second and first.harness.id != second.harness.id
+    assert meta.propose(second.harness, trajectories(mock, harness=second.harness)[:0]) is None
 
 
 def test_an_infrastructure_fault_is_no_failure(mock):

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from coevo_lib.files import read_jsonl
+
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE = """
 tasks = ["mock"]
@@ -19,6 +21,7 @@ n_train = 16
 proposals = 3
 minibatch = 8
 max_turns = 8
+n_planted = 3
 
 [[arms]]
 name = "student_h0"
@@ -60,7 +63,7 @@ stage = open_stage("01", dict(names)); evolve(stage, engine); stage.close()
 stage = open_stage("02", dict(names))
 for unit in stage.todo: roll_out_train(stage, unit, engine)
 stage = open_stage("03", dict(names))
-for unit in stage.todo: localize_failures(stage, unit)
+for unit in stage.todo: localize_failures(stage, unit, engine)
 stage = open_stage("04", dict(names))
 for unit in stage.todo: correct_failures(stage, unit, read_failures(stage, unit), engine)
 """
@@ -124,7 +127,20 @@ def test_a_finished_study_asks_nothing(undisturbed):
         "best.toml",
         "rollouts.jsonl",
         "failures.jsonl",
+        "planted.jsonl",
+        "planting_counts.jsonl",
+        "judged.jsonl",
         "corrections.jsonl",
     }
     assert finish(start(folder)) == 0
     assert artefacts(folder) == before
+
+
+def test_planted_failures_are_counted_and_judged(undisturbed):
+    folder, _ = undisturbed
+    [unit] = (folder / "outputs").rglob("03_failure_localization/mock")
+    planted, counts, judged = (read_jsonl(unit / f"{name}.jsonl") for name in ("planted", "planting_counts", "judged"))
+    assert sum(count["kept"] for count in counts) == len(planted) == len(judged) > 3
+    assert all(count["kept"] <= 3 for count in counts)
+    assert [(row["class"], row["turn"]) for row in planted] == [(row["class"], row["planted"]) for row in judged]
+    assert not any(row["success"] for row in planted)

@@ -1,20 +1,21 @@
 """Planted failures: what is damaged is what the class says, only what fails is kept, and localisers are scored on it."""
 
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
 from coevo_lib.agent import expert_text
 from coevo_lib.arithmetic import evaluate, numbers_in
 from coevo_lib.calls import Call, CallSyntaxError, parse_call
+from coevo_lib.damages import Success
 from coevo_lib.engines.base import EngineFault
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.expert import ScriptedExpert
 from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.localization import Failure, localize
-from coevo_lib.planting import PLANTED, Success, plantings, play_plantings, score
+from coevo_lib.planting import PLANTED, judge, plant_failures, plantings, play_plantings
 from coevo_lib.rollouts import expert_episodes
+from coevo_lib.trajectory import Trajectory
 
 TASKS = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor")
 STEPWISE = ScriptedExpert(directness=0.0)
@@ -35,17 +36,16 @@ def planted(tasks, successes):
 
 
 def plant(episode, seed=0):
-    return plantings(episode.task, episode.instance, episode.harness, episode.trajectory, seed)
+    return plantings(as_success(episode), seed)
+
+
+def as_success(episode):
+    return Success(episode.task, episode.instance, episode.harness, episode.trajectory)
 
 
 def play_on(student, *pairs, max_turns=24):
-    """What comes of (episode, planting) pairs of one task, when a function of a request goes on in the student's place."""
-    episode = pairs[0][0]
-    instances = {e.instance.key: e.instance for e, _ in pairs}
-    trajectories = {e.instance.key: e.trajectory for e, _ in pairs}
-    made = [planting for _, planting in pairs]
-    engine = ScriptedEngine(student)
-    return play_plantings(engine, episode.task, episode.harness, instances, made, trajectories, max_turns)
+    """What comes of (episode, planting) pairs, when a function of a request goes on in the student's place."""
+    return play_plantings(ScriptedEngine(student), [made for _, made in pairs], max_turns)
 
 
 def give_up(request):
@@ -80,7 +80,7 @@ def test_every_class_is_possible_and_most_are_possible_in_every_task(planted):
 
 def test_the_original_stands_at_its_turn_and_the_planted_text_differs(planted):
     for episode, made in planted:
-        assert made.instance == episode.instance.key and made.failure_class in PLANTED
+        assert made.success.instance == episode.instance and made.failure_class in PLANTED
         assert made.original == episode.turns[made.turn].text != made.text
 
 
@@ -170,15 +170,10 @@ def test_a_term_may_be_a_product_or_stand_in_brackets(successes):
 
 def test_equal_seeds_plant_the_same_and_other_seeds_other_turns(successes):
     [episode, *_] = successes["stock"]
-    assert plant(episode, 3) == plant(episode, 3)
+    success = as_success(episode)
+    assert plantings(success, 3) == plantings(success, 3)
     turns = {made.turn for seed in range(8) for made in plant(episode, seed) if made.failure_class == "malformed_call"}
     assert len(turns) > 2
-
-
-def test_a_failure_is_no_ground_for_planting(successes):
-    [episode, *_] = successes["stock"]
-    failed = replace(episode.trajectory, success=False)
-    assert plantings(episode.task, episode.instance, Harness(), failed, 0) == []
 
 
 def test_turns_that_were_not_answered_are_not_damaged(mock, played):
@@ -204,7 +199,7 @@ def test_composites_and_the_other_call_format_are_planted_too(attendance, with_c
 def test_what_the_harness_mends_is_not_planted(attendance):
     harness = parse_harness('hooks.use = [{hook = "argument_repair"}]')
     [episode] = expert_episodes(STEPWISE, attendance, attendance.instances("train", 1), harness, 20)
-    success = Success(attendance, episode.instance, harness, episode.trajectory)
+    success = as_success(episode)
     made = [planting for seed in range(12) for planting in plant(episode, seed)]
     for planting in made:
         texts = [*success.texts[: planting.turn], planting.text]
@@ -218,7 +213,7 @@ def test_what_the_harness_mends_is_not_planted(attendance):
 def test_the_damage_stands_at_its_turn_and_the_student_goes_on_from_there(planted):
     pairs = [(e, made) for e, made in planted if e.task.name == "budget"]
     outcome = play_on(give_up, *[pair for pair in pairs if pair[0] is pairs[0][0]])
-    assert (outcome.recovered, outcome.faults) == (0, 0) and len(outcome.planted) >= 7
+    assert (outcome.recovered, outcome.faults) == ([], []) and len(outcome.planted) >= 7
     for made in outcome.planted:
         texts = [turn.text for turn in made.trajectory.turns]
         assert texts[: made.turn] == [turn.text for turn in pairs[0][0].turns[: made.turn]]
@@ -235,7 +230,7 @@ def test_an_episode_that_recovers_is_not_kept(planted):
         return rest[(len(request.messages) - 2) // 2 - made.turn - 1]
 
     outcome = play_on(recover, (episode, made))
-    assert outcome == ([], 1, 0)
+    assert outcome == ([], [made], [])
 
 
 def test_a_fault_is_counted_and_is_no_failure(planted):
@@ -246,7 +241,34 @@ def test_a_fault_is_counted_and_is_no_failure(planted):
     pairs = [
         (e, made) for e, made in planted if e is episode and made.failure_class in ("wrong_tool", "malformed_call")
     ]
-    assert play_on(broken, *pairs) == ([], 0, 2)
+    assert play_on(broken, *pairs) == ([], [], [made for _, made in pairs])
+
+
+def test_planting_goes_on_until_each_class_has_as_many_failures_as_wanted(successes):
+    pool = [as_success(e) for e in successes["shopadmin"]]
+    planted, counts = plant_failures(ScriptedEngine(give_up), pool, 3, 24)
+    assert [count["class"] for count in counts] == list(PLANTED)
+    found = Counter(made.failure_class for made in planted)
+    for count in counts:
+        assert count["kept"] == found[count["class"]] == min(3, count["possible"])
+        assert count["kept"] <= count["played"] <= 5 and count["recovered"] == count["faults"] == 0
+    assert len({(id(m.success), m.failure_class, m.turn, m.text) for m in planted}) == len(planted)
+
+
+def test_planting_ends_when_the_successes_offer_nothing_new(successes):
+    [episode, *_] = successes["stock"]
+    planted, counts = plant_failures(ScriptedEngine(give_up), [as_success(episode)], 1000, 24)
+    assert all(count["kept"] == count["played"] == count["possible"] < 40 for count in counts)
+    assert plant_failures(ScriptedEngine(give_up), [], 5, 24)[0] == []
+
+
+def test_a_planted_failure_says_in_its_line_what_was_planted_where(successes):
+    planted, _ = plant_failures(ScriptedEngine(give_up), [as_success(successes["budget"][0])], 1, 24)
+    for made in planted:
+        line = made.to_json()
+        assert (line["turn"], line["class"], line["text"]) == (made.turn, made.failure_class, made.text)
+        assert line["turns"][made.turn]["text"] == made.text != line["original"]
+        assert Trajectory.from_json(line) == made.trajectory
 
 
 # ---- scores
@@ -257,51 +279,34 @@ def failures(planted):
     """The planted failures of two instances a task, where the student gives up after the damage."""
     kept = []
     for name in TASKS:
-        pairs = [(e, made) for e, made in planted if e.task.name == name and made.instance.endswith(("/0000", "/0001"))]
+        pairs = [
+            (e, made)
+            for e, made in planted
+            if e.task.name == name and made.success.instance.key.endswith(("/0000", "/0001"))
+        ]
         kept += play_on(give_up, *pairs).planted
     return kept
 
 
-def localiser(failures, shift):
-    turns = {id(made.trajectory): made.turn for made in failures}
+def test_a_judgement_puts_the_turn_that_is_named_beside_the_planted_one(failures):
+    def late(made):
+        turn = None if made.failure_class == "wrong_tool" else made.turn + 1
+        return Failure(made.trajectory.instance, turn, "other", "", method="late")
 
-    def name_turn(trajectory):
-        turn = None if shift is None else turns[id(trajectory)] + shift
-        return Failure(trajectory.instance, turn, "other", "", method="test")
-
-    return name_turn
-
-
-@pytest.mark.parametrize("shift, exact, within_one", [(0, 1, 1), (1, 0, 1), (-1, 0, 1), (2, 0, 0), (None, 0, 0)])
-def test_scores_of_right_near_wrong_and_silent_localisers(failures, shift, exact, within_one):
-    rows = score(failures, localiser(failures, shift))
-    assert {(row["exact"], row["within_one"]) for row in rows} == {(exact, within_one)}
-    assert sum(row["n"] for row in rows) == len(failures)
-    assert [list(row) for row in rows] == [["method", "task", "class", "n", "exact", "within_one"]] * len(rows)
-    assert len(rows) == len({(row["method"], row["task"], row["class"]) for row in rows})
+    rows = judge(failures, late)
+    assert len(rows) == len(failures) and {row["class"] for row in rows} == set(PLANTED)
+    for row, made in zip(rows, failures):
+        assert (row["method"], row["task"], row["planted"]) == ("late", made.trajectory.task, made.turn)
+        assert row["found"] == (None if row["class"] == "wrong_tool" else made.turn + 1)
 
 
-def test_shares_are_of_the_group(failures):
-    [first, second] = [f for f in failures if f.failure_class == "premature_finish" and f.trajectory.task == "stock"]
-    right = localiser([first, second], 0)
-    [row] = score([first, second], lambda t: right(t) if t is first.trajectory else replace(right(t), turn=None))
-    assert row == {
-        "method": "test",
-        "task": "stock",
-        "class": "premature_finish",
-        "n": 2,
-        "exact": 0.5,
-        "within_one": 0.5,
-    }
-
-
-def test_expert_replay_finds_where_a_student_that_gives_up_was_derailed(failures, tasks, successes):
-    instances = {e.instance.key: e.instance for name in TASKS for e in successes[name]}
-    rows = score(failures, lambda t: localize(tasks[t.task], instances[t.instance], Harness(), t))
+def test_expert_replay_finds_where_a_student_that_gives_up_was_derailed(failures):
+    rows = judge(failures, lambda made: localize(made.success.task, made.success.instance, Harness(), made.trajectory))
     assert {row["method"] for row in rows} == {"expert_replay"}
-    assert all(row["within_one"] == 1 for row in rows)
+    assert all(abs(row["found"] - row["planted"]) <= 1 for row in rows)
     # A call that comes too early but is needed anyway brings the end nearer: the turn after it is blamed.
-    assert all(row["exact"] == 1 for row in rows if row["class"] not in ("skipped_read", "ignored_filter"))
+    early = ("skipped_read", "ignored_filter")
+    assert all(row["found"] == row["planted"] for row in rows if row["class"] not in early)
 
 
 def test_the_planted_text_of_a_call_is_what_the_student_would_write(planted):

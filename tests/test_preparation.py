@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import keyword
 import re
 import textwrap
 
@@ -55,7 +56,7 @@ def leaves(value, top=True):
         yield value
 
 
-EVERYDAY = {"name", "text", "from", "none"}  # keys and words of code that are no entity
+EVERYDAY = {"name", "text", *map(str.lower, keyword.kwlist)}  # keys, and words of the language, that are no entity
 
 
 def test_no_entity_of_a_task_occurs_in_a_generic_row(tasks, text):

@@ -9,8 +9,8 @@ import pytest
 
 from coevo_lib.errors import UserError
 from coevo_lib.files import sha256_file
+from coevo_lib.models import STUDENT_FOLDER, student_dir
 from coevo_lib.student import (
-    FOLDER,
     GENERIC_ROWS,
     RECIPE,
     ROWS_PER_TASK,
@@ -18,10 +18,9 @@ from coevo_lib.student import (
     first_replies,
     preparation_rows,
     rows_hash,
-    student_dir,
 )
 
-HOME = Path(__file__).parents[1] / FOLDER
+HOME = Path(__file__).parents[1] / STUDENT_FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +31,7 @@ def rows():
 @pytest.fixture
 def manifest():
     if not (HOME / "manifest.json").exists():
-        pytest.skip(f"{FOLDER}/manifest.json does not exist yet; `make student` writes it")
+        pytest.skip(f"{STUDENT_FOLDER}/manifest.json does not exist yet; `make student` writes it")
     return json.loads((HOME / "manifest.json").read_text())
 
 
