@@ -1,9 +1,11 @@
 """Invented domains in which a condition decides: which items count, are acted on, written for or judged.
 
 Compositions: add up the matching ones, act on those under a limit, supply what is short, judge each against a
-limit, find what lies outside a range. Values on and near the limit are frequent, since that is where a small model errs.
+limit, find what lies outside a range. A tool compares; what it says decides the next call. In its head a small model
+does not tell 9 from less than 9, however many rows show it. Values on and near the limit are frequent.
 """
 
+from coevo_lib.arithmetic import evaluate, holds
 from coevo_lib.calls import Call
 from coevo_lib.scenes import WORDS, Scene, show_record
 
@@ -11,30 +13,35 @@ from coevo_lib.scenes import WORDS, Scene, show_record
 class Choice(Scene):
     """A scene in which only some of what was read is used."""
 
-    PLANS = {**Scene.PLANS, "matching": 8, "act": 4, "supply": 14, "judge": 10, "outliers": 14}
+    PLANS = {**Scene.PLANS, "matching": 8, "act": 5, "supply": 14, "judge": 12, "outliers": 14}
 
     def matching(self) -> str:
-        """The sum over those items that are of one kind, or over or under a limit in a second field."""
-        group, items = self.pick("names"), self.items(2, 6)
+        """The sum over those items that are over or under a limit in a second field, or that are of one kind."""
+        group, items = self.pick("names"), self.items(2, 5)
         counted, other = self.rng.sample(WORDS["fields"], 2)
         values = {i: self.rng.randint(2, 99) for i in items}
-        if self.rng.random() < 0.6:
+        limit, sign = self.rng.randint(10, 90), self.rng.choice("<>")
+        by_kind = self.rng.random() < 0.2
+        chosen = []
+        if by_kind:
             kinds = self.rng.sample(WORDS["shown"], 3)
-            marks = {i: self.rng.choice(kinds) for i in items}
+            marks, label = {i: self.rng.choice(kinds) for i in items}, self.pick("labels")
             wanted = self.rng.choice(list(marks.values()))
-            chosen = [i for i in items if marks[i] == wanted]
-            label = self.pick("labels")
             which = self.rng.choice([f"{wanted} {{n}}", f"{{n}} of {label} {wanted}"])
+            chosen = [i for i in items if marks[i] == wanted]
         else:
-            limit, over = self.rng.randint(10, 90), self.rng.random() < 0.5
-            marks = {i: self.near(limit) for i in items}
-            chosen = [i for i in items if (marks[i] > limit if over else marks[i] < limit)]
-            which, label = f"{{n}} with {other} {'over' if over else 'under'} {limit}", other
+            marks, label = {i: self.near(limit) for i in items}, other
+            which = f"{{n}} with {other} {'over' if sign == '>' else 'under'} {limit}"
         shown = {}
         for i in items:
             parts = [f"{counted} {values[i]}", f"{label} {marks[i]}"]
             shown[i] = ", ".join(self.rng.sample(parts, 2))
-        self.read_each(Call(self.names["list"], (group,)), items, shown)
+
+        def then(item: str) -> None:
+            if not by_kind and self.holds(f"{marks[item]}{sign}{limit}"):
+                chosen.append(item)
+
+        self.read_each(Call(self.names["list"], (group,)), items, shown, then)
         self.finish_sum([values[i] for i in chosen])
         which = which.format(n=self.words["nouns"])
         return self.rng.choice(
@@ -44,13 +51,13 @@ class Choice(Scene):
     def act(self) -> str:
         """Act on every item under a limit, then give how many."""
         group, items, act = self.pick("names"), self.items(2, 5), self.names["act"]
-        limit = self.rng.randint(15, 45)
+        limit, low = self.rng.randint(15, 45), []
         records = {i: {**self.record(), self.field: self.near(limit)} for i in items}
-        low = [i for i in items if records[i][self.field] < limit]
 
         def then(item: str) -> None:
-            if item in low:
+            if self.holds(f"{records[item][self.field]}<{limit}"):
                 self.alert(item)
+                low.append(item)
 
         self.read_each(Call(self.names["list"], (group,)), items, _shown(records), then)
         self._actor()
@@ -62,7 +69,7 @@ class Choice(Scene):
 
     def supply(self) -> str:
         """For every item with one field under another: a third field, or the difference, is written; then the sum."""
-        group, items = self.pick("names"), self.items(1, 5)
+        group, items = self.pick("names"), self.items(1, 4)
         have, need, amount = self.rng.sample(WORDS["fields"], 3)
         low, high = self.rng.choice([(2, 12), (2, 12), (20, 60)])
         needs = {i: self.rng.randint(low, high) for i in items}
@@ -75,7 +82,7 @@ class Choice(Scene):
 
         def then(item: str) -> None:
             record = records[item]
-            if record[have] >= record[need]:
+            if not self.holds(f"{record[have]}<{record[need]}"):
                 return
             number = record[amount] if extra else self.work_out(f"{record[need]}-{record[have]}")
             self.write(item, number)
@@ -99,7 +106,7 @@ class Choice(Scene):
         )
 
     def judge(self) -> str:
-        """Each item asks for so many of something, each at a rate: worked out, held against a limit, judged."""
+        """Each item asks for so many of something, each at a rate: held against a limit, judged; then the sum."""
         group, items = self.pick("names"), self.items(1, 3)
         good, bad = self.pick("verdicts").split()
         judge, rate, limit_word = (
@@ -112,27 +119,33 @@ class Choice(Scene):
         one, two = self.pick("rate_kinds").split()
         rates = {thing: {one: self.rng.randint(3, 29), two: self.rng.randint(3, 29)} for thing in things.values()}
         which = self.rng.choice([None, one, two])  # None: there is one rate only
-        worth = {thing: both[which or one] for thing, both in rates.items()}
-        counts = {i: self.rng.randint(2, 9) for i in items}
-        sums = {i: counts[i] * worth[things[i]] for i in items}
-        limits = {i: max(1, sums[i] + self.rng.choice([-30, -20, -9, -3, 0, 0, 4, 11, 25, 40])) for i in items}
-        shown = {i: f"{asks} {counts[i]} {things[i]}, {limit_word} {limits[i]}" for i in items}
+        sums = {i: f"{self.rng.randint(2, 9)}*{rates[things[i]][which or one]}" for i in items}
+        limits = {
+            i: max(1, evaluate(sums[i]) + self.rng.choice([-30, -20, -9, -3, 0, 0, 4, 11, 25, 40])) for i in items
+        }
+        shown = {i: f"{asks} {sums[i].split('*')[0]} {things[i]}, {limit_word} {limits[i]}" for i in items}
         known: set[str] = set()
+        end = self.rng.choice([good, good, bad])
+        counted = []
 
         def then(item: str) -> None:
             thing = things[item]
             if thing not in known:
-                seen = show_record(rates[thing]) if which else f"{worth[thing]} each"
+                seen = show_record(rates[thing]) if which else f"{rates[thing][one]} each"
                 self.script.append((Call(rate, (thing,)), seen))
                 known.add(thing)
-            value = self.work_out(f"{counts[item]}*{worth[thing]}")
-            self.script.append((Call(judge, (item, good if value <= limits[item] else bad)), f"{item} noted"))
+            verdict = good if self.holds(f"{sums[item]}<={limits[item]}") else bad
+            self.script.append((Call(judge, (item, verdict)), f"{item} noted"))
+            if verdict == end:
+                counted.append(sums[item])
 
         self.read_each(Call(self.names["list"], (group,)), items, shown, then)
         self.tools[rate] = "(thing): what one thing counts"
         self.tools[judge] = f"({self.words['noun']}, verdict): {good} or {bad} for one {self.words['noun']}"
-        end = self.rng.choice([good, good, bad])
-        self.finish_sum([sums[i] for i in items if (sums[i] <= limits[i]) == (end == good)])
+        if counted:
+            self.compute(counted)
+        else:
+            self.finish(0)
         value = f"{which} value" if which else "value"
         return self.rng.choice(
             [
@@ -144,41 +157,46 @@ class Choice(Scene):
 
     def outliers(self) -> str:
         """Within a span, what lies outside its item's range: each number is written, or each such item acted on."""
-        group, items, span = self.pick("names"), self.items(1, 4), self.say("span_tools")
+        group, items, span = self.pick("names"), self.items(1, 3), self.say("span_tools")
         start = self.rng.randint(1, 12)
         end = start + self.rng.randint(2, 6)
-        bounds, at = self.rng.choice(["from {low} to {high}", "least {low}, most {high}"]), self.pick("readings")
-        found: dict[str, list[int]] = {}
-        every, shown = [], {}
+        form, at = self.rng.choice(["from {low} to {high}", "least {low}, most {high}"]), self.pick("readings")
+        bounds: dict[str, tuple[int, int]] = {}
+        values: dict[str, list[int]] = {}
+        shown = {}
         for item in items:
-            low, high = self.rng.randint(8, 45), self.rng.randint(50, 85)
-            times = sorted(self.rng.sample(range(start, end + 1), self.rng.randint(1, 3)))
+            low, high = bounds[item] = self.rng.randint(8, 45), self.rng.randint(50, 85)
+            times = sorted(self.rng.sample(range(start, end + 1), self.rng.choice([1, 2, 2, 3])))
             inside, outside = range(low, high + 1), [*range(3, low), *range(high + 1, 100)]
             edge = [low, high, low - 1, high + 1]
-            values = [self.rng.choice(self.rng.choice([inside, inside, outside, outside, edge])) for _ in times]
-            found[item] = [value for value in values if value not in inside]
-            every += values
-            numbers = [at.format(t=t, v=v) for t, v in zip(times, values)]
-            shown[item] = ", ".join([bounds.format(low=low, high=high), *numbers])
+            values[item] = [self.rng.choice(self.rng.choice([inside, inside, outside, outside, edge])) for _ in times]
+            numbers = [at.format(t=t, v=v) for t, v in zip(times, values[item])]
+            shown[item] = ", ".join([form.format(low=low, high=high), *numbers])
         within = ""
         if self.rng.random() < 0.7:
             within = f" between {start} and {end}"
             self.tools[span] = "(first, last): keep only what lies between"
             said = self.rng.choice([f"{start} to {end}", "set", f"span {start} {end}"])
             self.script.append((Call(span, (start, end)), said))
-        by_item = self.rng.random() < 0.6
+        by_item, total = self.rng.random() < 0.6, self.rng.choice(["out", "out", "all"])
+        out: list[int] = []
 
         def then(item: str) -> None:
-            if by_item and found[item]:
+            (low, high), before = bounds[item], len(out)
+            for value in values[item]:
+                if self.holds(f"{low}<={value}<={high}"):
+                    continue
+                out.append(value)
+                if not by_item:
+                    self.write(item, value)
+                elif total == "all":
+                    break  # one number outside is enough
+            if by_item and len(out) > before:
                 self.alert(item)
-            for value in found[item] if not by_item else []:
-                self.write(item, value)
 
         self.read_each(Call(self.names["list"], (group,)), items, shown, then)
         self._actor() if by_item else self._writer()
-        out = [value for values in found.values() for value in values]
-        total = self.rng.choice(["out", "out", "all"])
-        self.finish_sum(out if total == "out" else every)
+        self.finish_sum(out if total == "out" else [value for item in items for value in values[item]])
         verb = self.names["act" if by_item else "write"].replace("_", " ")
         what = f"every {self.words['noun']} with numbers" if by_item else "every number"
         of = "the numbers outside" if total == "out" else "all numbers, inside and outside"
@@ -190,6 +208,13 @@ class Choice(Scene):
         )
 
     # ---- shared steps
+
+    def holds(self, comparison: str) -> bool:
+        """Adds one use of the tool that compares and returns what it says."""
+        true = holds(comparison)
+        self.tools[self.names["holds"]] = f"(comparison): {self.pick('docs_holds')}"
+        self.script.append((Call(self.names["holds"], (comparison,)), self.said[0 if true else 1]))
+        return true
 
     def near(self, limit: int) -> int:
         """A number on, close to, or anywhere around a limit; under it in half of the cases."""

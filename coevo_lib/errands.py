@@ -14,28 +14,31 @@ from coevo_lib.scenes import WORDS
 class Errand(Choice):
     """A scene whose script may also write text."""
 
-    PLANS = {**Choice.PLANS, "copy": 14, "change": 14}
+    PLANS = {**Choice.PLANS, "copy": 12, "change": 10}
 
     def copy(self) -> str:
         """What the items of a kind show is written down as it stands; then the sum of the numbers of a kind."""
-        group, items = self.pick("names"), self.items(2, 5)
-        label, kinds = self.pick("labels"), self.rng.sample(WORDS["shown"], 3)
+        group, items = self.pick("names"), self.items(1, 5)
+        label, kinds = self.pick("labels"), self.rng.sample(WORDS["shown"], 2)
         units = self.rng.sample(WORDS["fields"], self.rng.randint(1, 4))
         values = dict(zip(items, self.rng.sample(range(2, 100), len(items))))
         texts = {i: f"{self.rng.choice(units)} {values[i]}" for i in items}
         kind = {i: self.rng.choice(kinds) for i in items}
-        wanted = self.rng.choice(list(kind.values()))
-        of_kind = [i for i in items if kind[i] == wanted]
-        every = self.rng.random() < 0.4  # all are written, the sum is over a kind
-        chosen = items if every else of_kind
-        shown = {i: f"{texts[i]}, {label} {kind[i]}" for i in items}
-
-        def then(item: str) -> None:
-            if item in chosen:
-                self.write(item, texts[item])
-
-        self.read_each(Call(self.names["list"], (group,)), items, shown, then)
+        wanted = kind[items[0]]
+        every = self.rng.random() < 0.35  # all are written, the sum is over a kind
+        chosen = items if every else [i for i in items if kind[i] == wanted]
+        shown = {i: f"{texts[i]}, {label} {kind[i]}" if self.rng.random() < 0.7 else texts[i] for i in chosen}
+        everything = self.rng.choice(["all", "every"])
+        first = Call(self.names["list"], (group, everything if every else wanted))
+        self.read_each(first, chosen, shown, lambda item: self.write(item, texts[item]))
         self._writer("text")
+        of_kind = [i for i in items if kind[i] == wanted]
+        if every:
+            self.script.append((Call(self.names["list"], (group, wanted)), ", ".join(of_kind)))
+        listing = f"({self.words['group']}, {label}): {self.say('docs_list')}, of one {label} or {everything}"
+        self.tools[self.names["list"]] = listing
+        if self.both:
+            self.tools[self.both] = f"({self.words['group']}, {label}): {self.say('docs_both')}"
         self.finish_sum([values[i] for i in of_kind])
         verb, noun = self.names["write"].replace("_", " "), self.words["noun"]
         which = f"every {noun}" if every else f"every {wanted} {noun}"

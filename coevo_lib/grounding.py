@@ -80,7 +80,7 @@ def _worked_out(episode: Episode, index: int, number: float) -> bool:
         turn = fork.step(expert_text(step[0], episode.harness))
         if turn.status != OK or strange_argument(fork, len(fork.turns) - 1) is not None:
             return False
-        if _among(number, [turn.facts[0].value]):
+        if step[0].tool == "calc" and _among(number, [turn.facts[0].value]):
             return True
     return False
 

@@ -36,14 +36,12 @@ class Past:
         return [str(item) for item in lists[-1]] if lists else []
 
     def unread(self, first: str, each: str) -> list[str]:
-        """Items that `first` listed last and that no call of `each` has used since."""
+        """Items that `first` listed last and that no call of `each` has used since the same call listed others."""
         facts, items = self.facts(), self.items(first)
-        starts = [
-            i
-            for i, f in enumerate(facts)
-            if f.call.tool == first and isinstance(f.value, list) and list(map(str, f.value)) == items
-        ]
-        used = {str(arg) for f in facts[starts[0] :] if f.call.tool == each for arg in f.call.args} if starts else set()
+        lists = [(i, f) for i, f in enumerate(facts) if f.call.tool == first and isinstance(f.value, list)]
+        others = [i for i, f in lists if f.call == lists[-1][1].call and list(map(str, f.value)) != items]
+        since = facts[max(others, default=-1) + 1 :]
+        used = {str(arg) for f in since if f.call.tool == each for arg in f.call.args}
         return [item for item in items if item not in used]
 
     def answers(self, each: str) -> dict[str, list[float]]:

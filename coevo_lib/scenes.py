@@ -24,7 +24,7 @@ SHARE = {
     "example": 0.15,
     "json": 0.05,
     "spare": 0.4,
-    "at once": 0.4,
+    "at once": 0.85,
 }
 
 
@@ -40,7 +40,7 @@ class Scene:
         self.words = {"noun": noun, "nouns": noun + "s", "group": group}
         names = {
             key: self.say(f"{key}_tools")
-            for key in ("list", "read", "compute", "finish", "act", "write", "choose", "index", "sheet")
+            for key in ("list", "read", "compute", "finish", "act", "write", "choose", "index", "sheet", "holds")
         }
         self.names = names
         self.words |= {"list": names["list"], "read": names["read"]}
@@ -51,6 +51,7 @@ class Scene:
         self.both = self.say("composite_names") if self.chance("composite") else None
         self.hidden = self.chance("hidden")
         self.at_once = self.chance("at once")
+        self.said = self.pick("truths").split()  # what the tool that compares says: true, false
         self.composition = rng.choices(list(self.PLANS), list(self.PLANS.values()))[0]
 
     def plan(self) -> str:

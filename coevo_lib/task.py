@@ -22,6 +22,7 @@ from coevo_lib.files import stable_seed
 from coevo_lib.trajectory import Fact
 
 SPLITS = ("prepare", "evolve", "select", "train", "test")
+COMMON_TOOLS = ("compare", "calc", "submit")  # those that several worlds share come last, in this order
 TASKS_DIR = Path(__file__).parent / "tasks"
 
 
@@ -113,7 +114,8 @@ class World:
                 if getattr(method, "is_tool", False):
                     parameters = list(inspect.signature(method, eval_str=True).parameters.values())[1:]
                     found[name] = {p.name: p.annotation for p in parameters}
-        return {name: found[name] for name in sorted(found, key=lambda n: n in ("compare", "calc", "submit"))}
+        own = [name for name in found if name not in COMMON_TOOLS]
+        return {name: found[name] for name in [*own, *COMMON_TOOLS] if name in found}
 
 
 class AnswerWorld(World):

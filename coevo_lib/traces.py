@@ -9,7 +9,7 @@ from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.hooks import stray_argument
-from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
+from coevo_lib.trajectory import ERROR, MALFORMED, REFUSED, Trajectory
 
 
 class Traces:
@@ -23,7 +23,9 @@ class Traces:
         self.computers = [name for name in _computers(known) if name not in self.finishers]
         self.solved = [t for t in known if t.success]
         self.always = _always(self.solved)
-        self.writers = _tools(f.call for t in self.solved for f in t.facts if len(f.call.args) > 1)
+        self.writers = _tools(
+            f.call for t in self.solved for f in t.facts if len(f.call.args) > 1 and not isinstance(f.value, list)
+        )
 
     def count(self, signature) -> int:
         return sum(bool(signature(t)) for t in self.failures)
@@ -47,9 +49,10 @@ def _pairs(known: list[Trajectory]) -> list[tuple[str, str]]:
 
 
 def _computers(known: list[Trajectory]) -> list[str]:
-    """Tools that take a text holding several numbers."""
-    calls = [turn.call for t in known for turn in t.turns if turn.call and turn.status == OK]
-    return _tools(c for c in calls if any(isinstance(a, str) and len(numbers_in(a)) >= 2 for a in c.args))
+    """Tools that take a text holding several numbers and answer with a number."""
+    facts = [fact for t in known for fact in t.facts if isinstance(fact.value, (int, float))]
+    several = (f.call for f in facts if any(isinstance(a, str) and len(numbers_in(a)) >= 2 for a in f.call.args))
+    return _tools(several)
 
 
 def _always(successes: list[Trajectory]) -> list[str]:

@@ -5,7 +5,7 @@ import re
 import pytest
 from played_scenes import read_items, result_of, scenes_of, written_items
 
-from coevo_lib.arithmetic import numbers_in
+from coevo_lib.arithmetic import evaluate, holds, numbers_in
 from coevo_lib.choices import Choice
 
 
@@ -38,6 +38,17 @@ def test_the_matching_ones_are_added_and_no_others():
             chosen = [r for r in shown.values() if {*r.values()} & {*re.findall(r"\w+", prompt)}]
         assert result_of(script) == sum(int(record[counted]) for record in chosen), prompt
     assert 5 < kinds < 35
+
+
+def test_what_the_comparing_tool_says_is_true():
+    found = 0
+    for composition in ("matching", "act", "supply", "judge", "outliers"):
+        for _, names, script in scenes_of(composition):
+            for call, seen in script:
+                if call.tool == names["holds"]:
+                    assert seen == ("yes" if holds(call.args[0]) else "no") or seen == str(holds(call.args[0])).lower()
+                    found += 1
+    assert found > 200
 
 
 def test_a_supply_is_written_for_what_is_short_and_for_nothing_else():
@@ -74,7 +85,7 @@ def test_what_lies_outside_its_range_is_written_or_acted_on():
 
 
 def test_a_judgement_follows_the_limit():
-    for prompt, _, script in scenes_of("judge", 40):
+    for prompt, names, script in scenes_of("judge", 40):
         good = re.search(r"Settle \w+: (\w+) where|say (\w+) or", prompt)
         good = good[1] or good[2]
         limits = {}
@@ -82,13 +93,13 @@ def test_a_judgement_follows_the_limit():
             for line in seen.split("\n"):
                 if found := re.search(r"(?:asks|needs|claims) \d+ \w+, (?:limit|allowance) (\d+)", line):
                     limits[line.split(": ")[0] if ": " in line else call.args[0]] = int(found[1])
-        value, sums = None, {True: 0, False: 0}
-        for call, seen in script:
-            if len(call.args) == 1 and "*" in str(call.args[0]):
-                value = float(seen)
-            if len(call.args) == 2:
-                assert (call.args[1] == good) == (value <= limits[call.args[0]])
-                sums[call.args[1] == good] += value
+        product, sums = None, {True: 0, False: 0}
+        for call, _ in script:
+            if call.tool == names["holds"]:
+                product = evaluate(call.args[0].split("<=")[0])
+            elif len(call.args) == 2:
+                assert (call.args[1] == good) == (product <= limits[call.args[0]])
+                sums[call.args[1] == good] += product
         end = re.search(r"(?:Give|sum of) the (\w+) (?:sum|ones)|sum of the (\w+) ones", prompt)
         assert result_of(script) == sums[(end[1] or end[2]) == good]
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 
 import pytest
 
@@ -16,7 +17,7 @@ from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.rollouts import expert_episodes, random_episode
 from coevo_lib.rows import turn_row
-from coevo_lib.task import SPLITS, TASKS_DIR, load_task
+from coevo_lib.task import SPLITS, TASKS_DIR, DecidingWorld, load_task
 from coevo_lib.tasks import anomaly
 
 STEPWISE, DIRECT = ScriptedExpert(directness=0.0), ScriptedExpert(directness=1.0)
@@ -110,13 +111,13 @@ def test_the_expert_solves_every_size(task, size):
     for harness in HARNESSES.values():
         instances = sample(task, 3, ("train", "test"), size=size)
         assert all(len(parts(instance)[0]) == size for instance in instances)
-        for episode in expert_episodes(STEPWISE, task, instances, harness, max_turns=40):
+        for episode in expert_episodes(STEPWISE, task, instances, harness, max_turns=60):
             assert episode.trajectory.success
 
 
-def test_a_stepwise_episode_has_eight_to_fourteen_turns_and_short_answers(task):
+def test_a_stepwise_episode_has_eleven_to_sixteen_turns_and_short_answers(task):
     for episode in expert_episodes(STEPWISE, task, sample(task, 30), Harness(), max_turns=20):
-        assert 8 <= len(episode.turns) <= 14
+        assert 11 <= len(episode.turns) <= 16
         assert all(len(turn.observation) <= 60 for turn in episode.turns)
         assert (
             len(run(task, episode.instance, [f'readings("{parts(episode.instance)[0][0]}")']).turns[0].observation)
@@ -131,6 +132,67 @@ def test_the_direct_expert_takes_fewer_turns(task, name):
             expert_episodes(e, task, [instance], HARNESSES[name], max_turns=40) for e in (STEPWISE, DIRECT)
         )
         assert len(fast.turns) < len(slow.turns)
+
+
+def blocks(instance):
+    """Machine -> what a stepwise expert does about it once it was read: comparisons, then the alarm if it is due."""
+    done = {machine: [] for machine in parts(instance)[0]}
+    for machine, value, inside in seen(instance):
+        low, high = instance.data["ranges"][machine]
+        if instance.goal["kind"] == "outside" or Call("alarm", (machine,)) not in done[machine]:
+            done[machine] = [c for c in done[machine] if c.tool == "compare"] + [
+                Call("compare", (f"{low}<={value}<={high}",)),
+                *([Call("alarm", (machine,))] if not inside or Call("alarm", (machine,)) in done[machine] else []),
+            ]
+    return done
+
+
+def without_repeats(calls):
+    return list(dict.fromkeys(calls))
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_the_stepwise_expert_decides_about_a_machine_before_it_reads_the_next(task, name):
+    for instance in sample(task, 8):
+        hall, start, end = (instance.goal[key] for key in ("hall", "start", "end"))
+        steps = blocks(instance)
+        if name == "hidden":
+            calls = [Call("machines_and_readings", (hall,)), *(call for block in steps.values() for call in block)]
+        else:
+            each = [[Call("readings", (machine,)), *block] for machine, block in steps.items()]
+            calls = [Call("machines", (hall,)), *(call for block in each for call in block)]
+        [episode] = expert_episodes(STEPWISE, task, [instance], HARNESSES[name], max_turns=20)
+        wanted = without_repeats([Call("window", (start, end)), *calls])
+        assert episode.trajectory.calls[:-2] == wanted
+        assert [call.tool for call in episode.trajectory.calls[-2:]] == ["calc", "submit"]
+
+
+def test_where_all_readings_are_summed_a_machine_is_compared_until_the_first_no(task):
+    skipped = 0
+    for instance in sample(task, 20):
+        n = sum(call.tool == "compare" for call in right_calls(task, instance))
+        readings = {(m, v) for m, v, _ in seen(instance)}
+        ranges = {(*instance.data["ranges"][m], v) for m, v in readings}
+        assert n <= len(ranges)
+        assert n == len(ranges) or instance.goal["kind"] == "all"
+        skipped += n < len(ranges)
+    assert skipped > 10
+
+
+@pytest.mark.parametrize("name", HARNESSES)
+def test_the_direct_expert_reads_everything_first_and_decides_in_its_head(task, name):
+    for instance in sample(task, 4):
+        [episode] = expert_episodes(DIRECT, task, [instance], HARNESSES[name], max_turns=20)
+        tools = [call.tool for call in episode.trajectory.calls]
+        assert not {"compare", "calc"} & set(tools)
+        assert set(tools[tools.index("alarm") :]) == {"alarm", "submit"}
+
+
+@pytest.mark.parametrize("hide", [["compare"], ["compare", "calc"]])
+def test_without_the_tool_that_compares_the_expert_decides_in_its_head(task, hide):
+    for episode in expert_episodes(STEPWISE, task, sample(task, 4), parse_harness(f"[tools]\nhide = {hide}"), 20):
+        assert episode.trajectory.success
+        assert not set(hide) & {call.tool for call in episode.trajectory.calls}
 
 
 @pytest.mark.parametrize("expert", [STEPWISE, DIRECT])
@@ -162,6 +224,7 @@ def test_the_grounding_check_can_fail(task, one):
     for call in (
         Call("alarm", (one.data["alarms"][0],)),
         Call("calc", ("1000+1",)),
+        Call("compare", ("1000<=1001<=1002",)),
         Call("submit", (one.data["answer"],)),
     ):
         with pytest.raises(AssertionError):
@@ -182,6 +245,13 @@ def detours(instance):
     yield ['machines("Nowhere")', "Let me see.", f'readings("{other[0]}")', 'calc("2+2")']
     yield [f"window({end}, {start})", "window(25, 26)", "hello()", f"window({start})", 'alarm("Nobody")']
     yield [f'calc("{instance.data["answer"]}")', asked, asked]
+    names, compares = parts(instance)[0], [call for block in blocks(instance).values() for call in block[:1]]
+    reads = [asked, f'machines("{hall}")', *(f'readings("{m}")' for m in names)]
+    yield [*reads, *(f'alarm("{m}")' for m in instance.data["alarms"])]
+    yield [*reads[:3], render_call(compares[0]), *reads[3:], render_call(compares[-1])]
+    yield [*map(render_call, compares), 'compare("1<2")', 'compare("many")']
+    yield [*reads, *(render_call(call).replace("<=", " <= ") for call in compares), f'alarm("{loud}")']
+    yield [f'machines("{hall}")', f'readings("{loud}")', f'alarm("{loud}")', *map(render_call, compares), asked]
 
 
 @pytest.mark.parametrize("persistence", [0.0, 1.0])
@@ -196,12 +266,63 @@ def test_the_expert_recovers_from_a_harmless_detour(task, directness, persistenc
 
 def test_the_expert_goes_on_with_a_list_that_was_begun(task, one):
     (first, second, third), _, _ = parts(one)
+    steps = blocks(one)
     window = f"window({one.goal['start']}, {one.goal['end']})"
     texts = [window, f'machines("{one.goal["hall"]}")', f'readings("{second}")']
     episode = run(task, one, texts, HARNESSES["composite"])
     play_expert(DIRECT, episode)
-    assert episode.trajectory.calls[3:5] == [Call("readings", (first,)), Call("readings", (third,))]
+    wanted = [*steps[second], Call("readings", (first,)), *steps[first], Call("readings", (third,)), *steps[third]]
+    assert episode.trajectory.calls[3:-2] == wanted
     assert episode.trajectory.success
+
+
+def begun(task, instance, *more):
+    """A student's episode that has set the window, listed the machines and read all of them."""
+    reads = [call for call in right_calls(task, instance) if call.tool in ("window", "machines", "readings")]
+    return run(task, instance, [*reads, *more]), len(reads) + len(more)
+
+
+def test_where_somebody_has_read_several_machines_each_is_decided_in_turn(task, one):
+    episode, done = begun(task, one)
+    assert play_expert(DIRECT, episode).success
+    assert episode.trajectory.calls[done:-2] == [call for block in blocks(one).values() for call in block]
+
+
+def test_a_machine_with_its_alarm_is_compared_no_more(task, one):
+    for loud in one.data["alarms"]:
+        episode, done = begun(task, one, Call("alarm", (loud,)))
+        assert play_expert(DIRECT, episode).success
+        left = [call for machine, block in blocks(one).items() if machine != loud for call in block]
+        assert episode.trajectory.calls[done:-2] == left
+
+
+def test_a_comparison_is_made_once_and_in_the_own_words_of_the_expert(task, one):
+    calls = [call for block in blocks(one).values() for call in block]
+    compares = [call for call in calls if call.tool == "compare"]
+    for asked in compares:
+        episode, done = begun(task, one, asked)
+        assert play_expert(DIRECT, episode).success
+        assert episode.trajectory.calls[done:-2] == [call for call in calls if call != asked]
+        episode, done = begun(task, one, Call("compare", (asked.args[0].replace("<=", " <= "),)))
+        assert play_expert(DIRECT, episode).success
+        assert episode.trajectory.calls[done:-2] == calls
+
+
+def test_one_no_is_enough_for_an_alarm_where_all_readings_are_summed(task):
+    """Also where somebody compared the last reading first."""
+    tried = 0
+    for instance in (i for i in sample(task, 100, ("train",)) if i.goal["kind"] == "all"):
+        for machine, block in blocks(instance).items():
+            low, high = instance.data["ranges"][machine]
+            values = [(value, inside) for m, value, inside in seen(instance) if m == machine]
+            if [inside for _, inside in values] == [True, False]:
+                asked = Call("compare", (f"{low}<={values[1][0]}<={high}",))
+                episode, done = begun(task, instance, asked)
+                assert play_expert(DIRECT, episode).success
+                assert block[0] not in episode.trajectory.calls[done:]
+                assert Call("alarm", (machine,)) in episode.trajectory.calls[done:]
+                tried += 1
+    assert tried > 3
 
 
 def test_the_expert_reads_a_machine_once_in_each_window(task, one):
@@ -261,6 +382,18 @@ def test_other_shortcuts_fail(task):
     assert set(wins.values()) == {0}
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+def test_a_machine_shows_one_or_two_readings_and_the_sum_has_two_terms_at_least(task, size):
+    shown = Counter()
+    for instance in sample(task, 40, ("train", "test"), size=size):
+        readings = seen(instance)
+        counts = Counter(machine for machine, _, _ in readings)
+        assert set(counts) == set(parts(instance)[0])
+        shown.update(counts.values())
+        assert sum(instance.goal["kind"] == "all" or not inside for _, _, inside in readings) >= 2
+    assert set(shown) == ({2} if size == 1 else {1, 2})
+
+
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_the_likeliest_number_is_below_five_percent(task, size):
     for diversity in (1, BROAD):
@@ -285,7 +418,7 @@ def test_random_calls_fail_under_every_harness(task):
 def test_legal_calls_on_shown_items_fail_at_random_too(task):
     rng, wins = random.Random(5), 0
     for instance in task.instances("select", 60):
-        episode = run(task, instance, right_calls(task, instance)[:5])
+        episode, _ = begun(task, instance)
         numbers = [f"{n:g}" for turn in episode.turns[2:] for n in numbers_in(turn.observation)]
         texts = [f'alarm("{m}")' for m in parts(instance)[0] if rng.random() < 0.5]
         total = evaluate("+".join(rng.sample(numbers, rng.randint(2, 5))))
@@ -396,6 +529,8 @@ def test_the_feedback_says_in_one_sentence_what_is_wrong(task, one):
     ('window("noon", 13)', "error: starts: 'noon' is not a number"),
     ("window(1e999, 13)", "error: starts: inf is not a number"),
     ('submit("much")', "error: answer: 'much' is not a number"),
+    ("compare()", "error: compare takes 1 argument (comparison), got 0"),
+    ('compare("low<=15<=high")', "error: comparison: not a sum; use numbers and + - * / ( )"),
 ])  # fmt: skip
 def test_a_tool_that_refuses_names_the_argument(task, one, text, message):
     episode = run(task, one, [text])
@@ -473,10 +608,8 @@ def test_no_word_of_the_task_is_one_of_the_generic_rows(task):
     used = listed | set(re.findall(r"[a-z_]+", rows.lower()))
     tools = task.world.tools()
     words = {*tools, *(argument for kinds in tools.values() for argument in kinds)} - {
-        "calc",
-        "submit",
-        "expression",
-        "answer",
+        *DecidingWorld.tools(),
+        *(argument for kinds in DecidingWorld.tools().values() for argument in kinds),
     }
     words |= {name.lower() for name in (*anomaly.HALLS, *anomaly.MACHINES, "low", "high", "got")}
     assert words & used == set()

@@ -29,9 +29,9 @@ GUARDED = """
 use = [
   {hook = "loop_breaker"}, {hook = "unread_list", first = "managers", each = "decide"},
   {hook = "ledger", each = "wish"}, {hook = "order_guard", tools = ["decide"], before = "price"},
-  {hook = "finish_guard", tools = ["submit", "calc", "decide"], first = "managers", each = "wish"},
+  {hook = "finish_guard", tools = EARLY, first = "managers", each = "wish"},
   {hook = "finish_guard", tools = ["submit"], first = "managers", each = "decide"}, {hook = "reminder", every = 2},
-  {hook = "grounding_guard", tools = ["calc", "decide", "price", "wish"]},
+  {hook = "grounding_guard", tools = ["calc", "compare", "decide", "price", "wish"]},
 ]
 """
 ALL = 12  # more than there are templates
@@ -86,7 +86,9 @@ def test_the_expert_solves_every_instance_under_every_harness(task, directness):
 
 @pytest.mark.parametrize("directness", [0.0, 1.0])
 def test_the_expert_passes_every_guard_of_a_harness_and_chance_does_not(task, directness):
-    harness = parse_harness(GUARDED)
+    # Step by step, a manager is told before the next wish is read.
+    early = ["submit", "calc", "decide"] if directness else ["submit", "calc"]
+    harness = parse_harness(GUARDED.replace("EARLY", str(early)))
     for size in (1, 3, 8):
         instances = task.instances("test", 12, size=size, diversity=ALL)
         for episode in expert_episodes(ScriptedExpert(directness=directness), task, instances, harness, 40):
@@ -103,8 +105,47 @@ def test_step_by_step_takes_up_to_14_turns_and_batched_fewer(task):
         )
         return {len(episode.turns) for episode in episodes}
 
-    assert lengths(0.0, HARNESSES[0]) <= {13, 14}
+    assert lengths(0.0, HARNESSES[0]) == {14} and lengths(0.0, HARNESSES[2]) == {11}
     assert lengths(1.0, HARNESSES[0]) == {10} and lengths(1.0, HARNESSES[1]) == {7}
+
+
+def plan(instance):
+    """The stepwise plan, from the data: a manager is told before the next wish is read."""
+    yield Call("managers", (instance.goal["department"],))
+    wishes, priced = instance.data["wishes"], set()
+    for name in instance.data["departments"][instance.goal["department"]]:
+        yield Call("wish", (name,))
+        if wishes[name]["product"] not in priced:
+            yield Call("price", (wishes[name]["product"],))
+        priced.add(wishes[name]["product"])
+        yield Call("compare", (f"{product_of(instance, name)}<={budget_of(instance, name)}",))
+        yield Call("decide", (name, instance.data["decisions"][name]))
+    counted = [n for n, decision in instance.data["decisions"].items() if decision == instance.goal["kind"]]
+    yield Call("calc", ("+".join(product_of(instance, name) for name in counted),))
+    yield Call("submit", (instance.data["answer"],))
+
+
+def product_of(instance, name):
+    wish = instance.data["wishes"][name]
+    return f"{wish['quantity']}*{instance.data['catalogue'][wish['product']][instance.goal['price']]}"
+
+
+def test_the_stepwise_expert_compares_and_decides_before_it_reads_the_next_wish(task):
+    instances = task.instances("test", 24, diversity=ALL)
+    for episode in expert_episodes(ScriptedExpert(directness=0.0), task, instances, Harness(), 20):
+        assert episode.trajectory.calls == list(plan(episode.instance))
+    for episode in expert_episodes(ScriptedExpert(directness=0.0), task, instances, HARNESSES[2], 20):
+        rest = [call for call in plan(episode.instance) if call.tool not in ("managers", "wish")]
+        assert episode.trajectory.calls[1:] == rest
+
+
+def test_the_direct_expert_reads_every_wish_and_decides_in_its_head(task):
+    for harness, reads in ((HARNESSES[0], ["managers", *["wish"] * 3]), (HARNESSES[1], ["read_it"])):
+        instances = task.instances("test", 24, diversity=ALL)
+        for episode in expert_episodes(ScriptedExpert(directness=1.0), task, instances, harness, 20):
+            tools = [call.tool for call in episode.trajectory.calls]
+            assert tools[: len(reads)] == reads and tools[-1] == "submit"
+            assert {*tools[len(reads) : -1]} == {"price", "decide"}
 
 
 def test_every_size_is_solved_and_a_longer_instance_takes_more_turns(task):
@@ -147,7 +188,7 @@ def assert_grounded(episode):
             assert len(asked) == 1 and turn.call.args == (sum(dues),)
         else:
             for arg in turn.call.args:
-                words = numbers_in(arg) if turn.call.tool == "calc" else []
+                words = numbers_in(arg) if turn.call.tool in ("calc", "compare") else []
                 assert words or re.search(rf"\b{arg}\b", shown), f"{arg} was never shown"
                 assert set(words) <= set(numbers_in(shown)), f"a number of {arg} was never shown"
 
@@ -163,7 +204,7 @@ def test_every_argument_of_the_expert_rests_on_the_messages_before_it(task, dire
 def test_the_grounding_check_itself_catches_what_was_not_shown(task):
     [instance] = task.instances("train", 1)
     name = next(iter(instance.data["decisions"]))
-    for text in (f'wish("{name}")', 'calc("71*83")'):
+    for text in (f'wish("{name}")', 'calc("71*83")', 'compare("71*83<=97")'):
         with pytest.raises(AssertionError, match="never shown"):
             assert_grounded(replay(task, instance, Harness(), [text]))
     with pytest.raises(KeyError):
@@ -181,6 +222,7 @@ def detour(task, instance, rng, steps):
             Call("wish", (rng.choice(list(instance.data["wishes"])),)),
             Call("price", (rng.choice(list(instance.data["catalogue"])),)),
             Call("calc", (f"{rng.randint(2, 8)}*{rng.randint(11, 29)}",)),
+            Call("compare", (f"{rng.randint(2, 8)}*{rng.randint(11, 29)}<={rng.randint(20, 200)}",)),
             Call("wish", ("Nobody",)),
             Call("decide", (rng.choice(list(instance.data["wishes"])), "maybe")),
         ]
@@ -207,20 +249,45 @@ def test_the_expert_finishes_what_a_student_began_in_any_harmless_way(task, expe
         assert all(call.tool == "calc" for call in repeats)
 
 
-def test_a_persistent_expert_goes_on_one_by_one(task):
-    [instance] = task.instances("train", 1)
-    first, second, _ = names = instance.data["departments"][instance.goal["department"]]
-    wish = instance.data["wishes"]
-    texts = [
-        f'managers("{instance.goal["department"]}")', f'wish("{first}")', f'price("{wish[first]["product"]}")',
-        f'calc("{due_of(instance, first)}")', f'decide("{first}", "{instance.data["decisions"][first]}")',
-        f'wish("{second}")', f'price("{wish[second]["product"]}")',
-    ]  # fmt: skip
-    for persistence, tools in ((1.0, ["calc", "decide", "wish"]), (0.0, ["wish", "calc", "decide"])):
-        episode = replay(task, instance, Harness(), texts, max_turns=40)
-        assert play_expert(ScriptedExpert(directness=0.0, persistence=persistence), episode).success
-        after = [turn.call.tool for turn in episode.turns[len(texts) :] if turn.call.tool != "price"]
-        assert after[:3] == tools and len(names) == 3
+def test_a_persistent_expert_goes_on_one_by_one_and_a_direct_one_reads_first(task):
+    for instance in task.instances("train", 12):
+        whole = list(plan(instance))
+        second = [i for i, call in enumerate(whole) if call.tool == "wish"][1] + 1
+        for persistence, directness in ((1.0, 1.0), (0.0, 0.0)):
+            episode = continued(task, instance, whole[:second], directness, persistence)
+            assert episode.trajectory.success and episode.trajectory.calls == whole
+        direct = continued(task, instance, whole[:second], 1.0, 0.0)
+        assert direct.trajectory.success and direct.trajectory.calls[second].tool == "wish"
+        assert not {call.tool for call in direct.trajectory.calls[second:]} & {"compare", "calc"}
+
+
+def test_a_persistent_expert_does_not_mind_what_was_read_or_told_before(task):
+    for instance in task.instances("train", 12, diversity=ALL):
+        whole = list(plan(instance))
+        reads = [call for call in whole if call.tool in ("managers", "wish")]
+        rest = [call for call in whole if call not in reads]
+        assert continued(task, instance, reads).trajectory.calls == [*reads, *rest]
+        told = [*reads, *messages(instance.data["decisions"])]  # nothing is left to compare
+        after = continued(task, instance, told).trajectory.calls[len(told) :]
+        assert after == [call for call in rest if call.tool not in ("compare", "decide")]
+
+
+def test_only_its_own_comparison_counts(task):
+    for instance in task.instances("train", 12, diversity=ALL):
+        whole = list(plan(instance))
+        own = next(i for i, call in enumerate(whole) if call.tool == "compare")
+        left, right = whole[own].args[0].split("<=")
+        for other in (f"{right}>={left}", f"{right}<{left}", f"{left}<{right}"):
+            calls = [*whole[:own], Call("compare", (other,))]
+            assert continued(task, instance, calls).trajectory.calls == [*calls, *whole[own:]]
+        early = continued(task, instance, [whole[own], *whole[:own]]).trajectory
+        assert early.success and early.calls[own + 1 :] == whole[own + 1 :]
+
+
+def continued(task, instance, calls, directness=0.0, persistence=1.0):
+    episode = replay(task, instance, Harness(), [render_call(call) for call in calls], max_turns=40)
+    play_expert(ScriptedExpert(directness=directness, persistence=persistence), episode)
+    return episode
 
 
 @pytest.mark.parametrize("expert", EXPERTS, ids=str)
@@ -252,11 +319,12 @@ def test_the_expert_gives_up_where_the_harness_hides_what_it_needs(task, toml):
         assert not episode.done and all(turn.status == "ok" for turn in episode.turns)
 
 
-def test_the_expert_needs_only_the_price_that_counts_and_no_calculator(task):
+def test_the_expert_needs_only_the_price_that_counts_and_neither_calculates_nor_compares_if_it_cannot(task):
     instances = task.instances("train", 12)
-    for toml in ('[context.fields]\nprice = ["contract"]', '[tools]\nhide = ["calc"]'):
+    hidden = [f"[tools]\nhide = {names}" for names in (["calc"], ["compare"], ["calc", "compare"])]
+    for toml in ('[context.fields]\nprice = ["contract"]', *hidden):
         for episode in expert_episodes(ScriptedExpert(directness=0.0), task, instances, parse_harness(toml), 30):
-            assert episode.trajectory.success == ("calc" in toml or episode.instance.goal["price"] == "contract")
+            assert episode.trajectory.success == (toml in hidden or episode.instance.goal["price"] == "contract")
 
 
 # ---- shortcuts, idleness, chance
@@ -451,6 +519,7 @@ def test_a_decision_in_another_form_is_an_error_and_sends_nothing(task, manager,
     ('wish("Nobody")', "error: manager: no manager called 'Nobody'"),
     ('price("chairs")', "error: product: no product 'chairs' in the catalogue"),
     ('decide("Nobody", "approve")', "error: manager: no manager called 'Nobody'"),
+    ('compare("{name}")', "error: comparison: not a comparison; write two or three numbers or sums with < <= > >= == != between them"),
     ('decide("{name}", "yes")', "error: decision: 'yes' is neither approve nor reject"),
     ('decide("{name}")', "error: decide takes 2 arguments (manager, decision), got 1"),
     ('submit("much")', "error: answer: 'much' is not a number"),

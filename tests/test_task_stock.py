@@ -10,11 +10,11 @@ import pytest
 from coevo_lib.agent import Episode, replay
 from coevo_lib.arithmetic import evaluate, numbers_in
 from coevo_lib.calls import Call, parse_call, render_call
-from coevo_lib.expert import ScriptedExpert, play_expert
+from coevo_lib.expert import ScriptedExpert, play_expert, view_of
 from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.rollouts import expert_episodes, random_episode
 from coevo_lib.rows import turn_row
-from coevo_lib.task import SPLITS, TASKS_DIR, load_task
+from coevo_lib.task import SPLITS, TASKS_DIR, Style, load_task
 
 COMPOSITE = (
     '[[tools.composite]]\nname = "products_and_stock"\nfirst = "products"\neach = "stock"\ndoc = "all at once"\n'
@@ -25,7 +25,8 @@ HARNESSES = {
     "hidden": parse_harness(f'[tools]\nhide = ["products", "stock"]\n{COMPOSITE}'),
 }
 WRITES = ("requisition", "notify")
-STEPWISE = ScriptedExpert(directness=0.0)
+STEPWISE, DIRECT = ScriptedExpert(directness=0.0), ScriptedExpert(directness=1.0)
+LONGEST = 17  # turns step by step: three packs, or two products to fill up
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,10 @@ def goods(instance):
     return inside, [p for p in products if p not in inside]
 
 
+def comparison(product):
+    return f"{product['level']}<{product['threshold']}"
+
+
 def end_state(task, instance, requisitions, notifications, answer):
     """Whether an episode that only writes and submits succeeds."""
     calls = [Call("requisition", pair) for pair in requisitions] + [Call("notify", (p,)) for p in notifications]
@@ -85,6 +90,7 @@ def test_an_instance_has_low_products_a_level_at_its_threshold_and_a_misleading_
             assert p["name"] not in names
             assert (p["level"] < p["threshold"]) != (twin["level"] < twin["threshold"])
         assert all(p["pack"] != p["threshold"] - p["level"] for p in instance.data["products"])
+        assert len({comparison(p) for p in inside}) == 4, "an answer to one comparison says nothing about another"
         assert instance.goal["category"] in instance.prompt
         kinds.add(instance.goal["kind"])
     assert kinds == {"pack", "fill"}
@@ -115,11 +121,11 @@ def test_no_word_of_the_task_occurs_in_a_generic_row(stock, instances):
 @pytest.mark.parametrize("directness", [0.0, 0.5, 1.0])
 def test_the_expert_solves_every_instance(stock, instances, directness, harness):
     expert = ScriptedExpert(directness=directness)
-    for episode in expert_episodes(expert, stock, instances, HARNESSES[harness], max_turns=14):
+    for episode in expert_episodes(expert, stock, instances, HARNESSES[harness], max_turns=LONGEST):
         assert episode.trajectory.success, (episode.instance.key, episode.trajectory.feedback)
         assert all(turn.status == "ok" for turn in episode.turns)
         if harness == "h0":
-            assert 7 <= len(episode.turns) and max(len(turn.observation) for turn in episode.turns) < 60
+            assert 8 <= len(episode.turns) and max(len(turn.observation) for turn in episode.turns) < 60
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 12])
@@ -131,19 +137,59 @@ def test_the_expert_solves_every_size(stock, size):
         assert len(goods(episode.instance)[0]) == size and len(episode.turns) >= size + 5
 
 
+def plan(instance):
+    """The stepwise plan, from the data: what is due about a product is done before the next one is read."""
+    inside, _ = goods(instance)
+    yield Call("products", (instance.goal["category"],))
+    for p in inside:
+        yield from (Call("stock", (p["name"],)), Call("compare", (comparison(p),)))
+        if quantity := instance.data["due"].get(p["name"]):
+            if instance.goal["kind"] == "fill":
+                yield Call("calc", (f"{p['threshold']}-{p['level']}",))
+            yield from (Call("requisition", (p["name"], quantity)), Call("notify", (p["name"],)))
+
+
+def test_the_stepwise_expert_compares_a_product_and_acts_before_it_reads_the_next(plans):
+    for instance, calls in plans:
+        steps, due, answer = list(plan(instance)), instance.data["due"], instance.data["answer"]
+        quantities = [due[p["name"]] for p in goods(instance)[0] if p["name"] in due]
+        if instance.goal["kind"] == "pack" or len(due) > 1:  # else the only quantity was just worked out
+            steps.append(Call("calc", ("+".join(map(str, quantities)),)))
+        assert calls == [*steps, Call("submit", (answer,))]
+    assert max(len(calls) for _, calls in plans) == LONGEST
+
+
+def test_with_everything_read_at_once_the_stepwise_expert_still_goes_product_by_product(stock, instances):
+    for episode in expert_episodes(STEPWISE, stock, instances[:44], HARNESSES["hidden"], max_turns=LONGEST):
+        after = [call for call in plan(episode.instance) if call.tool not in ("products", "stock")]
+        assert episode.trajectory.calls[1 : len(after) + 1] == after
+
+
+def test_the_direct_expert_reads_everything_and_decides_in_its_head(stock, instances):
+    for name, harness in HARNESSES.items():
+        for episode in expert_episodes(DIRECT, stock, instances[:44], harness, max_turns=12):
+            tools = [call.tool for call in episode.trajectory.calls]
+            reads = ["products", *["stock"] * 4] if name == "h0" else ["products_and_stock"]
+            assert tools == [*reads, *WRITES * len(episode.instance.data["due"]), "submit"]
+
+
 GUARDS = """
 [hooks]
 use = [
   {hook = "loop_breaker"}, {hook = "ledger", each = "stock"}, {hook = "unread_list", first = "products", each = "stock"},
-  {hook = "finish_guard", tools = ["submit", "requisition", "notify"], first = "products", each = "stock"},
+  {hook = "finish_guard", tools = FINISH, first = "products", each = "stock"},
   {hook = "order_guard", tools = ["submit"], before = "notify"}, {hook = "reminder", every = 2},
-  {hook = "grounding_guard", tools = ["stock", "requisition", "notify", "calc", "submit"]},
+  {hook = "grounding_guard", tools = ["stock", "compare", "requisition", "notify", "calc", "submit"]},
 ]
 """
 
 
-def test_the_expert_passes_the_guards_that_fit_the_task(stock, instances):
-    for episode in expert_episodes(STEPWISE, stock, instances[:44], parse_harness(GUARDS), max_turns=14):
+@pytest.mark.parametrize("expert, finish", [(STEPWISE, ["submit"]), (DIRECT, ["submit", *WRITES])], ids=str)
+def test_the_expert_passes_the_guards_that_fit_its_plan(stock, instances, expert, finish):
+    guards = GUARDS.replace("FINISH", str(finish))
+    if expert is DIRECT:  # what it works out in its head was never shown
+        guards = guards.replace(', "requisition", "notify", "calc", "submit"]', "]")
+    for episode in expert_episodes(expert, stock, instances[:44], parse_harness(guards), max_turns=LONGEST):
         assert episode.trajectory.success and all(turn.status == "ok" for turn in episode.turns)
 
 
@@ -153,7 +199,9 @@ def assert_shown(messages, text):
     numbers = set(numbers_in(shown))
     call = parse_call(text)
     for arg in call.args:
-        if isinstance(arg, str) and not numbers_in(arg):
+        if call.tool == "compare":
+            assert re.search(r"level {}, threshold {},".format(*arg.split("<")), shown), f"{arg} was never shown"
+        elif isinstance(arg, str) and not numbers_in(arg):
             assert re.search(rf"\b{arg}\b", shown), f"{arg} was never shown"
         elif isinstance(arg, str):
             assert set(numbers_in(arg)) <= numbers, f"{arg} holds a number never shown"
@@ -180,7 +228,7 @@ def test_the_check_of_shown_arguments_can_fail(stock):
     [episode] = expert_episodes(STEPWISE, stock, stock.instances("test", 1), Harness(), max_turns=40)
     name = next(iter(episode.instance.data["due"]))
     messages = turn_row(episode, 1, "")["messages"][:-1]
-    for text in ('stock("Anvil")', 'calc("1+2")', f'requisition("{name}", 3)', "submit(77)"):
+    for text in ('stock("Anvil")', 'calc("1+2")', 'compare("1<2")', f'requisition("{name}", 3)', "submit(77)"):
         with pytest.raises((AssertionError, ValueError)):
             assert_shown(messages, text)
 
@@ -196,6 +244,10 @@ DETOURS = {
         *(Call("requisition", (goods(i)[0][0]["name"], -5)), Call("products", ("Nowhere",))),
     ],
     "computes something": lambda i: [Call("calc", ("2*3",)), Call("calc", (str(i.data["answer"]),))],
+    "compares something": lambda i: [
+        *(Call("compare", (text,)) for p in goods(i)[0] for text in (comparison(p), f"{p['threshold']}>{p['level']}")),
+        *(Call("compare", ("low",)), Call("compare", ("2<=3",))),
+    ],
     "acts without reading": lambda i: [
         call for p, q in i.data["due"].items() for call in (Call("notify", (p,)), Call("requisition", (p, q)))
     ],
@@ -239,10 +291,38 @@ def test_a_persistent_expert_keeps_the_order_in_which_somebody_works(stock):
         due = list(instance.data["due"].items())
         reads = DETOURS["requisitions before notifying"](instance)[:5]
         by_tool = continued(stock, instance, [*reads, *(Call("requisition", pair) for pair in due[:2])], Harness())
-        assert by_tool.trajectory.calls[7] == Call("requisition", due[2])
+        writes = [call for call in by_tool.trajectory.calls if call.tool in WRITES]
+        assert writes[2] == Call("requisition", due[2]) and {call.tool for call in writes[3:]} == {"notify"}
         at_once = continued(stock, instance, [reads[0], Call("stock", (due[0][0],)), Call("requisition", due[0])], None)
-        assert at_once.trajectory.calls[3] == Call("notify", (due[0][0],))
+        order = [p["name"] for p in goods(instance)[0]]
+        if order[0] == due[0][0]:
+            assert at_once.trajectory.calls[3:5] == [Call("notify", (due[0][0],)), Call("stock", (order[1],))]
         assert by_tool.trajectory.success and at_once.trajectory.success
+
+
+def test_a_persistent_expert_does_not_mind_that_everything_was_read_first(stock):
+    for instance in stock.instances("train", 20, diversity=9):
+        reads = [call for call in plan(instance) if call.tool in ("products", "stock")]
+        rest = [call for call in plan(instance) if call.tool not in ("products", "stock")]
+        episode = continued(stock, instance, reads, Harness())
+        assert episode.trajectory.success and episode.trajectory.calls[5 : 5 + len(rest)] == rest
+
+
+def test_only_its_own_comparison_counts_and_what_is_written_needs_none(stock):
+    for instance in stock.instances("train", 20, diversity=9):
+        inside, _ = goods(instance)
+        start = [Call("products", (instance.goal["category"],)), Call("stock", (inside[0]["name"],))]
+        own, other = Call("compare", (comparison(inside[0]),)), f"{inside[0]['threshold']}>{inside[0]['level']}"
+        assert next_call(stock, instance, [*start, Call("compare", (other,))]) == own
+        for known in ([*start, own], [own, *start]):
+            assert next_call(stock, instance, known).tool != "compare"
+        if quantity := instance.data["due"].get(inside[0]["name"]):
+            written = [*start, Call("requisition", (inside[0]["name"], quantity))]
+            assert next_call(stock, instance, written) == Call("notify", (inside[0]["name"],))
+
+
+def next_call(task, instance, calls):
+    return task.expert(view_of(run(task, instance, calls)), Style(persistent=True))[0]
 
 
 def test_the_expert_knows_no_way_on_after_a_wrong_write(stock, instances):
@@ -261,8 +341,8 @@ def test_the_expert_knows_no_way_on_after_a_wrong_write(stock, instances):
         ):
             at_once = continued(stock, instance, [*reads, *wrong], Harness())
             assert len(at_once.turns) == len(reads + wrong) and not at_once.done
-            later = continued(stock, instance, wrong, Harness())
-            assert len(later.turns) <= len(reads + wrong) and not later.done
+            later = continued(stock, instance, wrong, Harness())  # it goes on until an answer shows that it is wrong
+            assert not later.done and later.turns[-1].call in [wrong[-1], *reads]
 
 
 def test_the_expert_needs_only_what_the_question_is_about(stock):
@@ -276,10 +356,10 @@ def test_the_expert_needs_only_what_the_question_is_about(stock):
                 STEPWISE, stock, [instance], parse_harness(f'[tools]\nhide = ["{name}"]'), max_turns=40
             )
             assert not episode.trajectory.success and all(turn.status == "ok" for turn in episode.turns)
-        [headwork] = expert_episodes(
-            STEPWISE, stock, [instance], parse_harness('[tools]\nhide = ["calc"]'), max_turns=40
-        )
-        assert headwork.trajectory.success
+        for names in (["calc"], ["compare"], ["calc", "compare"]):
+            harness = parse_harness(f"[tools]\nhide = {names}")
+            [headwork] = expert_episodes(STEPWISE, stock, [instance], harness, max_turns=40)
+            assert headwork.trajectory.success and not {c.tool for c in headwork.trajectory.calls} & {*names}
 
 
 # ---- the store and the verdict
@@ -306,7 +386,7 @@ def reordered(calls, rng):
 
 def detoured(calls, rng, instance):
     """A right call list with harmless reads, sums and refused calls in between."""
-    harmless = [call for detour in list(DETOURS)[:4] for call in DETOURS[detour](instance)]
+    harmless = [call for detour in list(DETOURS)[:5] for call in DETOURS[detour](instance)]
     mixed = list(calls)
     for _ in range(4):
         mixed.insert(rng.randrange(len(mixed)), rng.choice(harmless))
@@ -511,6 +591,7 @@ def test_a_right_value_in_another_type_still_counts(stock, plans):
     ('requisition("NAME", 2.5)', "error: quantity: 2.5 is not a whole number from 1 to 999"),
     ('requisition("NAME", 1000)', "error: quantity: 1000 is not a whole number from 1 to 999"),
     ('requisition("NAME", "pack")', "error: quantity: 'pack' is not a number"),
+    ('compare("low")', "error: comparison: not a comparison; write two or three numbers or sums with < <= > >= == != between them"),
     ('requisition("NAME")', "error: requisition takes 2 arguments (product, quantity), got 1"),
     ('notify("Anvil")', "error: product: no product 'Anvil'"),
 ])  # fmt: skip

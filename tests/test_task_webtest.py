@@ -28,9 +28,10 @@ def sample(n=8, split=None, **options):
     return [instance for s in splits for instance in TASK.instances(s, n, **{"diversity": 8} | options)]
 
 
-def listed(instance, section=None):
+def listed(instance, section=None, role="any"):
     """Elements of a section (the asked one unless told) that are visible; read from the data, for tests only."""
-    return [e for e in instance.data["sections"][section or instance.goal["section"]] if not e["hidden"]]
+    elements = instance.data["sections"][section or instance.goal["section"]]
+    return [e for e in elements if not e["hidden"] and role in (e["role"], "any")]
 
 
 def number(element):
@@ -41,9 +42,20 @@ def elsewhere(instance):
     return [e for s in instance.data["sections"] if s != instance.goal["section"] for e in listed(instance, s)]
 
 
+def scope(instance):
+    """The role whose elements are to be asserted."""
+    return instance.goal["role"] if instance.goal["kind"] == "role" else "any"
+
+
+def listing(instance, role):
+    return Call("elements", (instance.goal["section"], role))
+
+
 def right_calls(instance):
     """(reads, writes, end) of an episode done right."""
-    reads = [Call("elements", (instance.goal["section"],))] + [Call("peek", (e["name"],)) for e in listed(instance)]
+    roles = dict.fromkeys([scope(instance), instance.goal["role"]])
+    reads = [listing(instance, role) for role in roles]
+    reads += [Call("peek", (name,)) for name in instance.data["asked"]]
     writes = [Call("expect", item) for item in instance.data["asked"].items()]
     return reads, writes, [Call("submit", (instance.data["answer"],))]
 
@@ -62,21 +74,49 @@ def test_the_expert_solves_every_instance_under_every_harness(directness):
 
 
 def test_the_default_size_takes_eight_to_fourteen_turns_and_a_longer_one_takes_more():
-    lengths = []
+    lengths = {"role": [], "all": []}
     for size in (1, 2, 3, 8, 12):
-        played = expert_episodes(ScriptedExpert(directness=0.0), TASK, sample(1, size=size), Harness(), max_turns=60)
+        played = expert_episodes(
+            ScriptedExpert(directness=0.0), TASK, sample(4, "train", size=size), Harness(), max_turns=60
+        )
         assert all(episode.trajectory.success for episode in played)
-        lengths.append({len(episode.turns) for episode in played})
-    assert all(max(shorter) < min(longer) for shorter, longer in zip(lengths, lengths[1:]))
-    assert lengths[2] == {11} and TASK.size == 3
+        for kind, turns in lengths.items():
+            [length] = {len(episode.turns) for episode in played if episode.instance.goal["kind"] == kind}
+            turns.append(length)
+    assert all(turns == sorted(set(turns)) for turns in lengths.values())
+    assert (lengths["role"][2], lengths["all"][2]) == (9, 12) and TASK.size == 3
 
 
-def test_the_expert_passes_the_guards_of_a_harness():
+def test_the_stepwise_expert_asserts_each_element_as_soon_as_it_is_read():
+    for episode in expert_episodes(ScriptedExpert(directness=0.0), TASK, sample(2), Harness(), max_turns=40):
+        instance = episode.instance
+        asked, role = listed(instance, role=scope(instance)), instance.goal["role"]
+        plan = [listing(instance, scope(instance))]
+        for e in asked:
+            plan += [Call("peek", (e["name"],)), Call("expect", (e["name"], e["text"]))]
+        plan += [listing(instance, role)] * (instance.goal["kind"] == "all")
+        total = "+".join(str(number(e)) for e in listed(instance, role=role))
+        assert episode.trajectory.calls == [*plan, Call("calc", (total,)), Call("submit", (instance.data["answer"],))]
+
+
+def test_the_direct_expert_reads_everything_first_and_sums_in_its_head():
+    for harness, most in zip(HARNESSES, (99, 2, 2)):
+        for episode in expert_episodes(ScriptedExpert(directness=1.0), TASK, sample(2), harness, max_turns=40):
+            *calls, end = episode.trajectory.calls
+            writes = len(episode.instance.data["asked"])
+            assert {call.tool for call in calls[-writes:]} == {"expect"} and end.tool == "submit"
+            assert not {"expect", "calc"} & {call.tool for call in calls[:-writes]} and len(calls) <= most + writes
+
+
+@pytest.mark.parametrize("kind", ["role", "all"])
+def test_the_expert_passes_the_guards_of_a_harness(kind):
     harness = parse_harness("""[hooks]
-use = [{hook = "loop_breaker"}, {hook = "ledger", each = "peek"}, {hook = "unread_list", first = "elements", each = "peek"},
-  {hook = "finish_guard", tools = ["submit", "calc", "expect"], first = "elements", each = "peek"},
-  {hook = "grounding_guard", tools = ["calc", "expect"]}]""")
-    for episode in expert_episodes(ScriptedExpert(directness=0.0), TASK, sample(2), harness, max_turns=40):
+use = [{hook = "loop_breaker"}, {hook = "ledger", each = "peek"},
+  {hook = "finish_guard", tools = ["submit", "calc"], first = "elements", each = "peek"},
+  {hook = "unread_list", first = "elements", each = "peek"},
+  {hook = "grounding_guard", tools = ["elements", "calc", "expect"]}, {hook = "pairing_guard", tools = ["expect"]}]""")
+    instances = [instance for instance in sample(4) if instance.goal["kind"] == kind]
+    for episode in expert_episodes(ScriptedExpert(directness=0.0), TASK, instances, harness, max_turns=40):
         assert episode.trajectory.success and all(turn.status == "ok" for turn in episode.turns)
 
 
@@ -85,7 +125,7 @@ def test_answers_are_short_and_the_prompt_shows_every_goal_value():
         assert all(len(turn.observation) < 60 for turn in episode.turns)
         goal, prompt = episode.instance.goal, episode.instance.prompt
         assert re.search(rf"\b{goal['section']}\b", prompt) and re.search(rf"\b{goal['role']}\b", prompt)
-        assert (goal["kind"] == "all") == bool(re.search(r"element|all of", prompt))
+        assert (goal["kind"] == "all") == bool(re.search(r"\bany\b", prompt))
 
 
 @pytest.mark.parametrize("directness", [0.0, 1.0])
@@ -94,6 +134,7 @@ def test_every_argument_of_the_expert_stands_in_the_messages_before_it(directnes
     expert = ScriptedExpert(directness=directness)
     for episode in expert_episodes(expert, TASK, sample(3), harness, max_turns=40):
         found, role = {}, episode.instance.goal["role"]
+        assert episode.trajectory.calls[0].args[1] == scope(episode.instance)
         for index, turn in enumerate(episode.turns):
             messages = [m["content"] for m in turn_row(episode, index, turn.text)["messages"][1:-1]]
             if index:
@@ -107,7 +148,7 @@ def test_every_argument_of_the_expert_stands_in_the_messages_before_it(directnes
             elif turn.call.tool == "expect":
                 assert turn.call.args[1] == found[turn.call.args[0]][0]
             else:
-                assert re.search(rf"\b{turn.call.args[0]}\b", "\n".join(messages)), turn.text
+                assert all(re.search(rf"\b{arg}\b", "\n".join(messages)) for arg in turn.call.args), turn.text
 
 
 def test_a_near_name_a_hidden_element_and_other_roles_stand_in_the_way():
@@ -123,13 +164,19 @@ def test_a_near_name_a_hidden_element_and_other_roles_stand_in_the_way():
 
 
 @pytest.mark.parametrize("size", [1, 3])
-def test_treating_every_listed_element_alike_fails(size):
-    """The obvious shortcut: assert all that the section lists, hand in the sum of all numbers."""
-    right, instances = 0, sample(40, "test", size=size)
+@pytest.mark.parametrize("kind, asserted, summed", [
+    ("role", "any", "any"), ("role", "any", "asked"), ("role", "asked", "any"),
+    ("all", "any", "any"), ("all", "asked", "asked"), ("all", "asked", "any"),
+])  # fmt: skip
+def test_a_shortcut_that_lists_the_wrong_role_fails(kind, asserted, summed, size):
+    """The obvious one: list any role, assert all that is listed, hand in the sum of all numbers."""
+    instances = [instance for instance in sample(40, "test", size=size) if instance.goal["kind"] == kind]
     for instance in instances:
-        calls = [Call("expect", (e["name"], e["text"])) for e in listed(instance)]
-        right += after(instance, [*calls, Call("submit", (sum(map(number, listed(instance))),))]).trajectory.success
-    assert right < 0.05 * len(instances)
+        roles = [instance.goal["role"] if which == "asked" else "any" for which in (asserted, summed)]
+        due, counted = (listed(instance, role=role) for role in roles)
+        calls = [listing(instance, roles[0]), *(Call("expect", (e["name"], e["text"])) for e in due)]
+        assert not after(instance, [*calls, Call("submit", (sum(map(number, counted)),))]).trajectory.success
+    assert len(instances) > 10
 
 
 def test_a_guess_of_the_likeliest_answer_is_below_five_percent():
@@ -139,11 +186,12 @@ def test_a_guess_of_the_likeliest_answer_is_below_five_percent():
 
 
 @pytest.mark.parametrize("text, message", [
-    ('elements("Attic")', "error: section: no section 'Attic'"),
+    ('elements("Attic", "any")', "error: section: no section 'Attic'"),
+    ('elements("Basket", "Link")', "error: role: no role 'Link'; a role is button, link, status or any"),
     ('peek("Nobody")', "error: element: nothing visible is called 'Nobody'"),
     ('expect("Nobody", "euro 12")', "error: element: nothing visible is called 'Nobody'"),
     ('expect("Nobody")', "error: expect takes 2 arguments (element, text), got 1"),
-    ("elements()", "error: elements takes 1 argument (section), got 0"),
+    ("elements()", "error: elements takes 2 arguments (section, role), got 0"),
     ('submit("much")', "error: answer: 'much' is not a number"),
     ('calc("a+b")', "error: expression: not a sum; use numbers and + - * / ( )"),
 ])  # fmt: skip
@@ -156,7 +204,7 @@ def test_hidden_elements_are_not_there_for_the_user():
     for instance in sample(3):
         for section, elements in instance.data["sections"].items():
             names = [e["name"] for e in elements if e["hidden"]]
-            calls = [Call("elements", (section,))]
+            calls = [Call("elements", (section, "any"))]
             for name in names:
                 calls += [Call("peek", (name,)), Call("expect", (name, "euro 12"))]
             listing, *refused = after(instance, calls[:4]).turns
@@ -170,8 +218,9 @@ def test_the_page_is_html_with_names_from_labels_and_from_attributes():
     assert "<div hidden>" in pages and "<label for=" in pages and 'aria-label="' in pages
     for instance in instances:
         for section in instance.data["sections"]:
-            shown = TASK.world(instance.data).elements(section)
-            assert shown == [e["name"] for e in listed(instance, section)]
+            for role in ("button", "link", "status", "any"):
+                shown = TASK.world(instance.data).elements(section, role)
+                assert shown == [e["name"] for e in listed(instance, section, role)]
 
 
 def test_idle_hasty_and_random_callers_fail():
@@ -247,10 +296,12 @@ def test_every_damaged_episode_is_refused_with_one_sentence():
 def rearranged(instance, rng):
     """A right episode by another route: other order, needless reads, and calls that a tool refuses."""
     reads, writes, end = right_calls(instance)
-    spare = [Call("elements", (section,)) for section in instance.data["sections"]]
-    spare += [Call("peek", (e["name"],)) for e in elsewhere(instance)] + reads
+    roles = ("button", "link", "status", "any")
+    spare = [Call("elements", (section, role)) for section in instance.data["sections"] for role in roles]
+    spare += [Call("peek", (e["name"],)) for e in [*listed(instance), *elsewhere(instance)]] + reads
     spare += [
         Call("peek", ("Nobody",)),
+        Call("elements", (instance.goal["section"], "heading")),
         Call("calc", ("7*6",)),
         Call("expect", ("Nobody", "euro 12")),
         Call("calc", ("x",)),
@@ -300,19 +351,38 @@ def test_the_expert_recovers_from_harmless_detours(persistence):
 
 
 def test_the_expert_continues_in_the_order_that_the_student_chose():
-    """A student who asserts each element once it is read goes on so; who has the sum does not work it out again."""
-    for instance in sample(2, diversity=1):
-        reads, writes, _ = right_calls(instance)
-        first = writes[0]
-        expert = ScriptedExpert(directness=0.0, persistence=1.0)
+    """Who read several elements first has them asserted, then goes step by step; who has the sum keeps it."""
+    persistent, direct = ScriptedExpert(directness=1.0), ScriptedExpert(directness=1.0, persistence=0.0)
+    for instance in sample(4):
+        reads, writes, end = right_calls(instance)
+        first = listing(instance, scope(instance))
+        order = [e["name"] for e in listed(instance, role=scope(instance))]
+        writes.sort(key=lambda write: order.index(write.args[0]))
         peeks = [Call("peek", write.args[:1]) for write in writes]
-        episode = after(instance, [reads[0], peeks[0], first, peeks[1]])
-        assert expert.next(episode)[0] == writes[1]
-        read_first = ScriptedExpert(directness=0.0, persistence=0.0).next(episode)
-        assert read_first[0].tool == "peek"
-        total = "+".join(write.args[1].split()[1] for write in writes)
+        episode = after(instance, [first, *peeks[:2]])
+        assert direct.next(episode)[0] == peeks[2]
+        play_expert(persistent, episode)
+        calls = episode.trajectory.calls[3:]
+        assert calls[:4] == [*writes[:2], peeks[2], writes[2]] and episode.trajectory.success
+        episode = after(instance, [first, peeks[1], writes[1], peeks[0]])
+        assert persistent.next(episode)[0] == writes[0]
+        total = "+".join(str(number(e)) for e in listed(instance, role=instance.goal["role"]))
         episode = after(instance, [*reads, Call("calc", (total,)), *writes])
-        assert expert.next(episode)[0] == Call("submit", (instance.data["answer"],))
+        assert persistent.next(episode)[0] == end[0]
+
+
+@pytest.mark.parametrize("persistence", [0.0, 1.0])
+def test_a_wrong_list_does_no_harm_until_it_is_asserted(persistence):
+    """Who listed and read another role lists what is asked for, and asserts just that."""
+    for directness in (0.0, 1.0):
+        expert = ScriptedExpert(directness=directness, persistence=persistence)
+        for instance in sample(2):
+            wrong = "any" if instance.goal["kind"] == "role" else "status"
+            for n in (0, 1, 9):
+                peeks = [Call("peek", (e["name"],)) for e in listed(instance, role=wrong)]
+                episode = after(instance, [listing(instance, wrong), *peeks[:n]])
+                assert expert.next(episode)[0] == listing(instance, scope(instance))
+                assert play_expert(expert, episode).success
 
 
 @pytest.mark.parametrize("persistence", [0.0, 1.0])
@@ -321,7 +391,9 @@ def test_the_expert_knows_no_way_on_after_a_wrong_assertion(persistence):
     for instance in sample(4):
         reads, writes, _ = right_calls(instance)
         foreign = next(e for e in elsewhere(instance))
+        others = [e for e in listed(instance) if e["name"] not in instance.data["asked"]]
         for wrong in (
+            *([Call("expect", (e["name"], e["text"]))] for e in others),
             [writes[0], writes[0]],
             [Call("expect", (writes[0].args[0], "euro 5"))],
             [Call("expect", (foreign["name"], foreign["text"]))],
@@ -333,8 +405,7 @@ def test_the_expert_knows_no_way_on_after_a_wrong_assertion(persistence):
 
 
 @pytest.mark.parametrize("text", [
-    '[tools]\nhide = ["expect"]', '[tools]\nhide = ["submit"]', '[tools]\nhide = ["peek"]',
-    '[context.fields]\npeek = ["euro", "likes", "votes", "clicks", "stars", "credits", "minutes", "pieces"]',
+    '[tools]\nhide = ["expect"]', '[tools]\nhide = ["submit"]', '[tools]\nhide = ["peek"]', '[tools]\nhide = ["elements"]',
 ])  # fmt: skip
 def test_the_expert_knows_no_way_on_where_the_harness_hides_what_it_needs(text):
     for episode in expert_episodes(ScriptedExpert(), TASK, sample(1), parse_harness(text), max_turns=30):
@@ -342,10 +413,15 @@ def test_the_expert_knows_no_way_on_where_the_harness_hides_what_it_needs(text):
         assert all(turn.status == "ok" for turn in episode.turns)
 
 
-def test_without_a_calculator_the_expert_works_in_its_head():
-    harness = parse_harness('[tools]\nhide = ["calc"]')
-    for episode in expert_episodes(ScriptedExpert(directness=0.0), TASK, sample(2), harness, max_turns=30):
-        assert episode.trajectory.success
+@pytest.mark.parametrize("text", [
+    '[tools]\nhide = ["calc"]',
+    '[context.fields]\npeek = ["euro", "likes", "votes", "clicks", "stars", "credits", "minutes", "pieces"]',
+])  # fmt: skip
+def test_the_expert_does_without_a_calculator_and_without_the_role_of_a_single_element(text):
+    for directness in (0.0, 1.0):
+        expert = ScriptedExpert(directness=directness)
+        for episode in expert_episodes(expert, TASK, sample(2), parse_harness(text), max_turns=30):
+            assert episode.trajectory.success
 
 
 def test_no_word_of_the_task_occurs_in_the_rows_that_prepare_the_student():
@@ -356,5 +432,13 @@ def test_no_word_of_the_task_occurs_in_the_rows_that_prepare_the_student():
     words = set(re.findall(r"[a-z_]+", text.lower()))
     names = TASK.world.verdict.__globals__
     twins = [f"{name}s" for name in names["NAMES"]]
-    ours = {*TASK.world.tools(), *names["SECTIONS"], *names["NAMES"], *twins, *names["WORDS"], *names["ROLES"].values()}
+    ours = {
+        "any",
+        *TASK.world.tools(),
+        *names["SECTIONS"],
+        *names["NAMES"],
+        *twins,
+        *names["WORDS"],
+        *names["ROLES"].values(),
+    }
     assert {word.lower() for word in ours} & words == set()

@@ -9,40 +9,18 @@ import random
 
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
-from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, tool
+from coevo_lib.task import DecidingWorld, Style, Task, ToolError, Verdict, View, tool
 from coevo_lib.trajectory import Fact
 
 HALLS = ("Bakery", "Dairy", "Laundry", "Foundry", "Brewery", "Garage", "Bindery", "Cannery")
 MACHINES = (
-    "Oven",
-    "Mixer",
-    "Press",
-    "Dryer",
-    "Cutter",
-    "Drill",
-    "Peeler",
-    "Boiler",
-    "Heater",
-    "Cooler",
-    "Roller",
-    "Sorter",
-    "Slicer",
-    "Packer",
-    "Filler",
-    "Loader",
-    "Grinder",
-    "Welder",
-    "Freezer",
-    "Shaker",
-    "Blender",
-    "Furnace",
-    "Crusher",
-    "Printer",
-)
+    "Oven Mixer Press Dryer Cutter Drill Peeler Boiler Heater Cooler Roller Sorter Slicer Packer Filler "
+    "Loader Grinder Welder Freezer Shaker Blender Furnace Crusher Printer"
+).split()
 HOURS = range(24)
 
 
-class Plant(AnswerWorld):
+class Plant(DecidingWorld):
     def start(self) -> None:
         import pandas as pd  # slow to import, and most users of the package never start this world
 
@@ -114,7 +92,7 @@ class Anomaly(Task):
         halls = {hall: names[:size], other: names[size:]}
         start = rng.randint(5, 13)
         end = start + rng.randint(3, 6)
-        due = [rng.choice((1, 2)) for _ in range(rng.randint(1, max(1, size - 1)))]
+        due = [rng.choice((1, 1, 2)) for _ in range(rng.randint(1, max(1, size - 1)))]
         due[0] += sum(due) == 1  # one number alone would be no sum
         out = dict(zip(rng.sample(halls[hall], len(due)), due)) | {halls[other][0]: 1}
         ranges = {name: [rng.choice((20, 30, 40)), rng.choice((60, 70, 80))] for name in names}
@@ -133,25 +111,24 @@ class Anomaly(Task):
     def _step(self, view: View, style: Style) -> tuple[Call, str] | None:
         hall, wanted = view.goal["hall"], Call("window", (view.goal["start"], view.goal["end"]))
         raised = [fact.call.args[0] for fact in view.facts if fact.call.tool == "alarm"]
-        if len(raised) > len(set(raised)):
-            return None  # an alarm cannot be taken back
         now = View(view.goal, _under(view.facts, wanted), view.tools, view.composites)
+        names, texts = now.answers("machines").get((hall,)), now.answers("readings")
+        records = {name: _parse(texts[(name,)]) for name in names or () if (name,) in texts}
+        if not all({"low", "high", "got"} <= set(record) for record in records.values()):
+            return None  # the harness hides what is needed
+        outside = {name: [v for v in r["got"] if not _inside(v, *r["low"], *r["high"])] for name, r in records.items()}
+        strange = [name for name in raised if names and name not in names or outside.get(name) == []]
+        if strange or len(raised) > len(set(raised)):
+            return None  # an alarm cannot be taken back
         reading = read_all(now, style, Call("machines", (hall,)), "readings")
+        for name in records if not (style.direct and reading) else ():
+            if name not in raised and (step := _decide(now, style, name, records[name], outside[name])):
+                return step
         windows = [fact.call for fact in view.facts if fact.call.tool == "window"]
         if reading and (not windows or windows[-1] != wanted):
             return wanted, "Only readings in the asked hours count, so the window comes first."
         if reading:
             return reading
-        records = {name: _parse(now.answers("readings")[(name,)]) for name in now.answers("machines")[(hall,)]}
-        if not all({"low", "high", "got"} <= set(record) for record in records.values()):
-            return None  # the harness hides what is needed
-        outside = {name: [v for v in r["got"] if not _inside(v, *r["low"], *r["high"])] for name, r in records.items()}
-        due = [name for name, values in outside.items() if values]
-        if set(raised) - set(due):
-            return None
-        for name in due:
-            if name not in raised:
-                return Call("alarm", (name,)), f"{name} got {outside[name][0]}, which is out of its range."
         if view.goal["kind"] == "outside":
             terms = [value for values in outside.values() for value in values]
             return conclude(now, style, "+".join(map(str, terms)), "These are the readings out of range.")
@@ -159,10 +136,22 @@ class Anomaly(Task):
         return conclude(now, style, "+".join(map(str, terms)), "These are all readings in the window.")
 
 
+def _decide(view: View, style: Style, name: str, record: dict, outside: list[int]) -> tuple[Call, str] | None:
+    """The next call for a machine that was read and has no alarm: a comparison, or the alarm if it is due."""
+    [low], [high] = record["low"], record["high"]
+    said = {f"{low}<={value}<={high}": None for value in record["got"]}
+    said |= {text: answer for (text,), answer in view.answers("compare").items() if text in said}
+    unasked = [text for text, answer in said.items() if answer is None]
+    settled = view.goal["kind"] == "all" and "no" in said.values()  # one reading is enough for an alarm
+    if unasked and not settled and not style.direct and "compare" in view.tools:
+        return Call("compare", (unasked[0],)), f"{name} is in its range only if this holds."
+    return (Call("alarm", (name,)), f"{name} got {outside[0]}, which is out of its range.") if outside else None
+
+
 def _day(rng: random.Random, name: str, bounds: list[int], window: tuple[int, int], out: int) -> list[list]:
     """One machine's readings as [machine, hour, value] in order of hours; `out` of those in the window leave its range."""
     start, end = window
-    n, extra = rng.randint(max(2, out), 3), rng.randint(1, 2)
+    n, extra = max(out, rng.choice((1, 2, 2))), rng.randint(1, 2)
     values = [_value(rng, *bounds, outside=i < out) for i in range(n)]
     rng.shuffle(values)
     hours = sorted(rng.sample(range(start, end + 1), n))

@@ -10,7 +10,7 @@ import re
 
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
-from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, tool
+from coevo_lib.task import DecidingWorld, Style, Task, ToolError, Verdict, View, tool
 
 DEPARTMENTS = tuple(
     "Finance Legal Marketing Research Design Logistics Security Support Catering Transport Press Events Export "
@@ -28,7 +28,7 @@ PRICES = ("shop", "contract")
 DECISIONS = ("approve", "reject")
 
 
-class Purchasing(AnswerWorld):
+class Purchasing(DecidingWorld):
     def start(self) -> None:
         super().start()
         self.sent: list[tuple[str, str]] = []
@@ -103,7 +103,7 @@ class Budget(Task):
         names = view.answers("managers").get(listing.args, [])
         wishes = {name: view.answers("wish")[(name,)] for name in names if (name,) in view.answers("wish")}
         sent = [fact.call.args for fact in view.facts if fact.call.tool == "decide"]
-        told, worked_out = dict(sent), set(view.answers("calc").values())
+        told = dict(sent)
         sums = {name: _parse(wish, view.answers("price"), view.goal["price"]) for name, wish in wishes.items()}
         if None in sums.values() or len(told) < len(sent) or names and not told.keys() <= set(names):
             return None  # the harness hides what is needed, or a message is one too many
@@ -111,29 +111,23 @@ class Budget(Task):
         if any(told.get(name, decision) != decision for name, decision in right.items()):
             return None  # a wrong message cannot be taken back
 
-        def work_out(name: str) -> tuple[Call, str] | None:
-            if style.direct or "calc" not in view.tools or sums[name]["due"] in worked_out:
-                return None
-            return Call("calc", (sums[name]["sum"],)), f"What {name} wants at the {view.goal['price']} price."
-
-        one_by_one = style.persistent and told and worked_out  # the student settles a wish as soon as it is read
-        if reading and not one_by_one:
+        if reading and (style.direct or not names):
             return reading
-        for name, parts in sums.items():
+        for name in names:
+            if name not in sums:
+                return reading
+            parts = sums[name]
             if name not in right:
                 return Call("price", (parts["product"],)), f"The price of a {parts['product']} is not read yet."
-            if name not in told:
-                why = f"{parts['due']} against a budget of {parts['budget']}: {right[name]}."
-                return work_out(name) or (Call("decide", (name, right[name])), why)
-        if reading:
-            return reading
-        counted = [name for name in names if right[name] == view.goal["kind"]]
-        if step := next(filter(None, map(work_out, counted)), None):
-            return step
-        why = f"Every manager is told; the total is of what I {view.goal['kind']}."
-        if len(counted) == 1:
-            return Call("submit", (sums[counted[0]]["due"],)), why
-        return conclude(view, style, "+".join(str(sums[name]["due"]) for name in counted), why)
+            if name in told:
+                continue
+            comparison, helped = f"{parts['sum']}<={parts['budget']}", not style.direct and "compare" in view.tools
+            if helped and (comparison,) not in view.answers("compare"):
+                return Call("compare", (comparison,)), f"{name} gets what the budget covers at the price that counts."
+            why = f"{parts['due']} against a budget of {parts['budget']}: {right[name]}."
+            return Call("decide", (name, right[name])), why
+        total = "+".join(sums[name]["sum"] for name in names if right[name] == view.goal["kind"])
+        return conclude(view, style, total, f"Every manager is told; the total is of what I {view.goal['kind']}.")
 
 
 def _decision(due: int, budget: int) -> str:
@@ -171,6 +165,7 @@ def _world(rng: random.Random, size: int, department: str, price: str, kind: str
         counted
         and (size == 1 or len(counted) < size)  # one decision for everybody is wrong
         and len(set(dues.values())) == size  # every term of the total is a number of its own
+        and len({wishes[name]["product"] for name in counted}) == len(counted)  # the total uses a shown price once
         and any(_decision(misled[name], wishes[name]["budget"]) != decisions[name] for name in own)
         and sum(dues[name] for name in counted) != sum(wishes[name]["budget"] for name in counted)
     )

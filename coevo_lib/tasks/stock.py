@@ -6,12 +6,13 @@ Size: products in the category. Traps: a level equal to the threshold is not low
 a product of nearly the same name (Mug, Mugs) whose stock says the opposite.
 """
 
+import itertools
 import random
 import sqlite3
 
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
-from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, tool
+from coevo_lib.task import DecidingWorld, Style, Task, ToolError, Verdict, View, tool
 
 CATEGORIES = (
     *("Basics", "Classics", "Gifts", "Imports", "Premium", "Outlet"),
@@ -24,6 +25,7 @@ PRODUCTS = (
 )
 THRESHOLDS = {"pack": (3, 9), "fill": (31, 60)}  # wide for `fill`, so that its total cannot be guessed
 PACKS = range(11, 40)
+WRITES = ("requisition", "notify")
 
 SCHEMA = """
 CREATE TABLE products (name TEXT PRIMARY KEY, category TEXT, level INTEGER, threshold INTEGER, pack INTEGER);
@@ -32,7 +34,7 @@ CREATE TABLE notifications (product TEXT);
 """
 
 
-class StockRoom(AnswerWorld):
+class StockRoom(DecidingWorld):
     def start(self) -> None:
         super().start()
         # An episode may be played in another thread than the one that built it.
@@ -113,8 +115,12 @@ class Stock(Task):
         # A requisition of kind `fill` costs a turn more.
         lows = rng.randint(1, max(1, size * 3 // 4 if kind == "pack" else size // 2))
         names = [rng.sample((name, f"{name}s"), 2) for name in rng.sample(PRODUCTS, size + 1)]
-        states = ["low"] * lows + ["equal"] + [rng.choice(("equal", "above")) for _ in range(size)]
-        listed = [self._product(rng, kind, name, category, state) for (name, _), state in zip(names[:size], states)]
+        listed: list[dict] = []
+        while (i := len(listed)) < size:
+            state = "low" if i < lows else "equal" if i == lows else rng.choice(("equal", "above"))
+            product = self._product(rng, kind, names[i][0], category, state)
+            if _comparison(product) not in map(_comparison, listed):  # each product is compared by numbers of its own
+                listed.append(product)
         near = [self._product(rng, kind, names[i][1], other, state) for i, state in ((0, "above"), (lows, "low"))]
         due = {p["name"]: p["pack"] if kind == "pack" else p["threshold"] - p["level"] for p in listed[:lows]}
         products = listed + near
@@ -138,45 +144,52 @@ class Stock(Task):
         needed = {"level", "threshold", "pack"} if kind == "pack" else {"level", "threshold"}
         if not all(needed <= set(stock) for stock in stocks.values()):
             return None  # the harness hides what is needed
-        low = [name for name in listed or [] if name in stocks and stocks[name]["level"] < stocks[name]["threshold"]]
-        quantities = {name: _quantity(stocks[name], kind) for name in low}
-        due = [
-            call for name in low for call in (Call("requisition", (name, quantities[name])), Call("notify", (name,)))
-        ]
-        done = [fact.call for fact in view.facts if fact.call.tool in ("requisition", "notify")]
-        if _spoilt(done, due, listed, stocks):
+        done = [fact.call for fact in view.facts if fact.call.tool in WRITES]
+        low = {name: _quantity(stock, kind) for name, stock in stocks.items() if stock["level"] < stock["threshold"]}
+        if _spoilt(done, low, listed, stocks):
             return None
         reading = read_all(view, style, listing, "stock")
-        open_calls = [call for call in due if call not in done]
-        if style.persistent and len(done) > 1 and done[-1].tool == done[-2].tool:
-            open_calls.sort(key=lambda call: call.tool != done[-1].tool)  # somebody works through one tool at a time
-        as_it_reads = style.persistent and done and all(call.args[0] in stocks for call in done)
-        if reading and not (as_it_reads and open_calls):
+        if reading and (style.direct or listed is None):
             return reading
-        if not open_calls:
-            total = "+".join(map(str, quantities.values()))
-            return conclude(view, style, total, "Every low product is requisitioned and notified.")
-        call = open_calls[0]
-        name, stock = call.args[0], stocks[call.args[0]]
-        why = f"{name} has level {stock['level']}, which is below its threshold {stock['threshold']}"
-        if call.tool == "notify":
-            return call, f"{why}, so the manager has to know."
-        steps = kind == "fill" and not style.direct and "calc" in view.tools
-        if steps and quantities[name] not in view.answers("calc").values():
-            return Call("calc", (f"{stock['threshold']}-{stock['level']}",)), f"{why}; now the quantity up to it."
-        return call, f"{why}, so {quantities[name]} are due."
+        rounds = [WRITES]
+        if style.persistent and len(done) > 1 and done[-1].tool == done[-2].tool:
+            rounds = [(done[-1].tool,), WRITES]  # somebody works through one tool at a time
+        helpers = set() if style.direct else {"compare", "calc"} & view.tools
+        for writes, name in itertools.product(rounds, listed):
+            if name not in stocks:
+                return reading
+            comparison, written = _comparison(stocks[name]), {call.tool for call in done if call.args[0] == name}
+            if not written and "compare" in helpers and (comparison,) not in view.answers("compare"):
+                return Call("compare", (comparison,)), f"{name} is due if its level is below its threshold."
+            if name not in low or not (left := [tool for tool in writes if tool not in written]):
+                continue
+            level, threshold = stocks[name]["level"], stocks[name]["threshold"]
+            why = f"{name} has level {level}, which is below its threshold {threshold}"
+            if left[0] == "notify":
+                return Call("notify", (name,)), f"{why}, so the manager has to know."
+            gap = f"{threshold}-{level}"
+            if kind == "fill" and "calc" in helpers and (gap,) not in view.answers("calc"):
+                return Call("calc", (gap,)), f"{why}; now the quantity up to it."
+            return Call("requisition", (name, low[name])), f"{why}, so {low[name]} are due."
+        total = "+".join(str(low[name]) for name in listed if name in low)
+        return conclude(view, style, total, "Every low product is requisitioned and notified.")
+
+
+def _comparison(stock: dict[str, int]) -> str:
+    return f"{stock['level']}<{stock['threshold']}"
 
 
 def _quantity(stock: dict[str, int], kind: str) -> int:
     return stock["pack"] if kind == "pack" else stock["threshold"] - stock["level"]
 
 
-def _spoilt(done: list[Call], due: list[Call], listed: list[str] | None, stocks: dict[str, dict]) -> bool:
+def _spoilt(done: list[Call], low: dict[str, int], listed: list[str] | None, stocks: dict[str, dict]) -> bool:
     """Whether a write cannot be right, as far as the answers tell; no tool takes a write back."""
     if len({(call.tool, call.args[0]) for call in done}) < len(done):
         return True
     foreign = [call for call in done if listed is not None and call.args[0] not in listed]
-    return bool(foreign) or any(call not in due for call in done if call.args[0] in stocks)
+    right = [call for name in low for call in (Call("requisition", (name, low[name])), Call("notify", (name,)))]
+    return bool(foreign) or any(call not in right for call in done if call.args[0] in stocks)
 
 
 def _parse(text: str) -> dict[str, int]:

@@ -3,8 +3,10 @@
 An analogue of the paper's browser-test task (paper.md: write tests for a given page), written anew. The
 page is real HTML, and the assertions are run: all must pass on the page, and each mutant of the page
 (an asked element with another text or name, hidden, or removed) must make one fail.
-Size: elements of the asked role in the section. Traps: elements of other roles stand among them, other
-sections and hidden elements bear names that differ by one letter, and not everything asserted is summed.
+Elements are selected by role in the call that lists them, so that nothing has to be compared.
+Size: elements of the asked role in the section. Traps: elements of other roles stand among them, so that who lists
+any role where one is asked for asserts too many; where any role is asked for, not everything asserted is summed;
+other sections and hidden elements bear names that differ by one letter.
 """
 
 import functools
@@ -26,6 +28,7 @@ NAMES = (
 )
 WORDS = ("euro", "likes", "votes", "clicks", "stars", "credits", "minutes", "pieces")
 ROLES = {"button": "button", "a": "link", "output": "status"}  # HTML tag -> role
+ANY = "any"
 HTML = {
     "button": '<button aria-label="{name}">{text}</button>',
     "link": '<a href="#" aria-label="{name}">{text}</a>',
@@ -75,11 +78,14 @@ class Browser(AnswerWorld):
         self.html = write_page(self.data["sections"])
 
     @tool
-    def elements(self, section: str) -> list[str]:
-        """names of the elements in a section"""
+    def elements(self, section: str, role: str) -> list[str]:
+        """names of the elements of one role in a section, or of any role"""
         if section not in self.data["sections"]:
             raise ToolError(f"section: no section {section!r}")
-        return [name for name, element in read_page(self.html).items() if element.section == section]
+        if role not in (*ROLES.values(), ANY):
+            raise ToolError(f"role: no role {role!r}; a role is {', '.join(ROLES.values())} or {ANY}")
+        page = read_page(self.html)
+        return [name for name, e in page.items() if e.section == section and role in (e.role, ANY)]
 
     @tool
     def peek(self, element: str) -> str:
@@ -172,25 +178,24 @@ class WebTest(Task):
 
     def _step(self, view: View, style: Style) -> tuple[Call, str] | None:
         section, role, kind = (view.goal[key] for key in ("section", "role", "kind"))
-        listed = view.answers("elements").get((section,))
-        peeks = {name: answer for (name,), answer in view.answers("peek").items() if name in (listed or ())}
-        seen = [(name, *answer.partition(", role ")[::2]) for name, answer in peeks.items()]  # (name, text, role)
-        if any(not shown for _, _, shown in seen):
-            return None  # the harness hides the role
-        asked = {name: text for name, text, shown in seen if kind == "all" or shown == role}
-        known, written = {name for name, _, _ in seen}, [f.call.args for f in view.facts if f.call.tool == "expect"]
+        asked, summed = (Call("elements", (section, which)) for which in (role if kind == "role" else ANY, role))
+        listed = view.answers("elements").get(asked.args)
+        texts = {name: answer.split(",")[0] for (name,), answer in view.answers("peek").items()}
+        written = [fact.call.args for fact in view.facts if fact.call.tool == "expect"]
         names = [name for name, _ in written]
-        foreign = [name for name in names if listed is not None and name not in listed]
-        wrong = [name for name, text in written if name in known and asked.get(name) != text]
+        foreign = listed is not None and not set(names) <= set(listed)
+        wrong = any(texts.get(name, text) != text for name, text in written)
         if foreign or wrong or len(set(names)) < len(names):
             return None  # a written assertion cannot be taken back
-        missing = next((item for item in asked.items() if item[0] not in names), None)
-        reading = read_all(view, style, Call("elements", (section,)), "peek")
-        if reading and not (style.persistent and written and missing):
+        reading = read_all(view, style, asked, "peek")
+        if not reading and (listing := read_all(view, style, summed, "peek")):
+            reading = listing[0], f"Only each {role} counts in the end; see which ones those are."
+        missing = next((name for name in listed or () if name in texts and name not in names), None)
+        if missing and not (style.direct and reading):
+            return Call("expect", (missing, texts[missing])), f"{missing} has no assertion yet."
+        if reading:
             return reading
-        if missing:
-            return Call("expect", missing), f"{missing[0]} has no assertion yet."
-        terms = [str(_number(text)) for _, text, shown in seen if shown == role]
+        terms = [str(_number(texts[name])) for name in view.answers("elements")[summed.args]]
         return conclude(view, style, "+".join(terms), f"Every assertion is written; only each {role} counts.")
 
 
