@@ -4,7 +4,24 @@ ROUND ?= 1
 PYTHON ?= python3
 
 RUN = .venv/bin/python -m coevo_lib
-STUDY = --profile $(PROFILE) --round $(ROUND)
+STUDY = --profile "$(PROFILE)" --round "$(ROUND)"
+
+# Said before anything is set up.
+ifneq ($(filter smoke,$(MAKECMDGOALS)),)
+ifeq ($(filter smoke,$(PROFILE))$(filter file,$(origin PROFILE)),)
+$(error smoke has a profile of its own; for another one: make reproduce PROFILE=$(PROFILE))
+endif
+endif
+ifneq ($(filter check-task,$(MAKECMDGOALS)),)
+ifeq ($(strip $(TASK)),)
+$(error check-task needs a task: make check-task TASK=attendance, or TASK=my_tasks/hives.py)
+endif
+endif
+ifneq ($(filter new-task,$(MAKECMDGOALS)),)
+ifeq ($(strip $(NAME)),)
+$(error new-task needs a name: make new-task NAME=hives)
+endif
+endif
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
@@ -20,7 +37,7 @@ reproduce: .venv/.ready ## run every stage that is not up to date, 01 to 07
 	@$(RUN) run $(STUDY)
 
 smoke: .venv/.ready ## the same with the smallest profile, in minutes
-	@$(RUN) run --profile smoke --round $(ROUND)
+	@$(RUN) run --profile smoke --round "$(ROUND)"
 
 test: .venv/.ready ## run the tests
 	@.venv/bin/python -m pytest -q tests
@@ -71,10 +88,10 @@ room: .venv/.ready ## measure h0 by task and size on the select split
 	@.venv/bin/python -m coevo_lib.room
 
 new-task: .venv/.ready ## write a small task of your own to start from: NAME=hives
-	@.venv/bin/python -m coevo_lib.new_task $(NAME)
+	@.venv/bin/python -m coevo_lib.new_task "$(NAME)"
 
 check-task: .venv/.ready ## prove a task: TASK=attendance, or TASK=my_tasks/hives.py
-	@.venv/bin/python -m coevo_lib.check_task $(TASK)
+	@.venv/bin/python -m coevo_lib.check_task "$(TASK)"
 
 student: .venv/.ready ## rebuild the prepared student
 	@.venv/bin/python -m coevo_lib.student rebuild

@@ -1,31 +1,22 @@
 """The command line behind the Makefile: `python -m coevo_lib run --profile cpu`.
 
-It only reads arguments and reports errors; the work is in runner.py and export.py.
+It only reads arguments; the work is in runner.py, plan.py and export.py.
 """
 
 import argparse
 import sys
 
-from coevo_lib import export, runner
-from coevo_lib.errors import UserError
+from coevo_lib import export, plan, runner
+from coevo_lib.command_line import Parser, carry_out
 from coevo_lib.profile import find_root, load_profile
-
-INTERRUPTED = 130
 
 
 def main(words: list[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
-    try:
-        return _carry_out(arguments)
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
-        return INTERRUPTED
+    return carry_out(lambda: _do(arguments))
 
 
-def _carry_out(arguments: argparse.Namespace) -> int:
+def _do(arguments: argparse.Namespace) -> int:
     root = find_root()
     if arguments.command in ("strip", "lint"):
         return getattr(export, arguments.command)(root)
@@ -33,7 +24,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
     if arguments.command == "report":
         return export.report(profile)
     if arguments.command == "status":
-        return runner.status(profile)
+        return plan.status(profile)
     return getattr(runner, arguments.command)(*_ordered(arguments, profile))
 
 
@@ -42,9 +33,9 @@ def _ordered(arguments: argparse.Namespace, profile) -> tuple:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m coevo_lib", description="Run the study's notebooks.")
+    parser = Parser(prog="python -m coevo_lib", description="Run the study's notebooks.")
     commands = parser.add_subparsers(dest="command", required=True)
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = Parser(add_help=False)
     shared.add_argument("--profile", default="cpu", help="name of a file in notebooks/profiles, or a path to one")
     shared.add_argument("--round", type=int, default=1, help="pass of the loop, from 1")
     run = commands.add_parser("run", parents=[shared], help="execute every stage that is not up to date")

@@ -97,30 +97,39 @@ def full_loss(model, inputs: dict):
     return model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"], labels=inputs["labels"]).loss
 
 
-def bench_training(n: int) -> list[dict]:
+def training_rows(profile: str, n: int) -> dict[str, list[dict]]:
+    """The first `n` rows that stage 05 trained on, by arm: whole trajectories, and single corrected turns."""
+    folder = find_root() / "outputs" / profile / "r1" / "05_training"
+    found = {arm: folder / arm / "s0" / "rows.jsonl" for arm in ("imit_hstar", "corr_hstar")}
+    for file in found.values():
+        if not file.exists():
+            raise UserError(f"bench: {file} is missing; run `make training PROFILE={profile}` first")
+    return {arm: list(read_jsonl(file))[:n] for arm, file in found.items()}
+
+
+def bench_training(profile: str, n: int) -> list[dict]:
     """Tokens per second of a training step, over the same rows, with logits everywhere and where there is loss."""
     from transformers import AutoTokenizer
 
     from coevo_lib.models import student_dir
-    from coevo_lib.student import preparation_rows
     from coevo_lib.training import Recipe, collate, encode_rows, lora_model, make_batches, masked_loss
 
-    base, settings = student_dir(), Recipe(epochs=1)
-    encoded = encode_rows(
-        preparation_rows(generic=n, per_task=0), AutoTokenizer.from_pretrained(base), settings.max_length
-    )
-    batches = [collate([batch]) for batch in make_batches(encoded, settings)]
-    rows = []
-    for name, loss in (("logits everywhere", full_loss), ("logits where there is loss", masked_loss)):
-        model = lora_model(base, settings).train()
-        for batch in batches:  # the first pass over each shape builds its primitives
-            loss(model, batch).backward()
-        started = time.perf_counter()
-        for batch in batches:
-            loss(model, batch).backward()
-        tokens = sum(len(item["input_ids"]) for item in encoded)
-        rows.append({"variant": name, "rows": n, "tokens_per_s": round(tokens / (time.perf_counter() - started), 1)})
-    return [{**row, "ratio": round(row["tokens_per_s"] / rows[0]["tokens_per_s"], 2)} for row in rows]
+    base, settings, measured = student_dir(), Recipe(epochs=1), []
+    for arm, rows in training_rows(profile, n).items():
+        encoded = encode_rows(rows, AutoTokenizer.from_pretrained(base), settings.max_length)
+        batches = [collate([batch]) for batch in make_batches(encoded, settings)]
+        tokens, speed = sum(len(item["input_ids"]) for item in encoded), []
+        for name, loss in (("logits everywhere", full_loss), ("logits where there is loss", masked_loss)):
+            model = lora_model(base, settings).train()
+            for batch in batches:  # the first pass over each shape builds its primitives
+                loss(model, batch).backward()
+            started = time.perf_counter()
+            for batch in batches:
+                loss(model, batch).backward()
+            speed.append(tokens / (time.perf_counter() - started))
+            row = {"variant": f"{name}, rows of {arm}", "rows": len(rows), "tokens_per_s": round(speed[-1], 1)}
+            measured.append(row | {"ratio": round(speed[-1] / speed[0], 2)})
+    return measured
 
 
 def write(name: str, rows: list[dict]) -> None:
@@ -139,10 +148,10 @@ def main() -> None:
     parser.add_argument("--profile", default="cpu")
     parser.add_argument("--requests", type=int, default=192)
     parser.add_argument("--concurrency", type=int, default=32)
-    parser.add_argument("--rows", type=int, default=36)
+    parser.add_argument("--rows", type=int, default=24)
     options = parser.parse_args()
     write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
-    write("training.csv", bench_training(options.rows))
+    write("training.csv", bench_training(options.profile, options.rows))
 
 
 if __name__ == "__main__":

@@ -5,57 +5,58 @@ a `Trial`: it returns what it found, or raises UserError with the reason and the
 the task is not checked here; `make room` measures that.
 """
 
-import argparse
-import contextlib
 import functools
 import itertools
 import json
 import re
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
 
-from coevo_lib.agent import Episode, expert_text, replay
+from coevo_lib.agent import Episode, replay
 from coevo_lib.calls import render_call
+from coevo_lib.check_report import NO_EXPERT, Check, report, show
+from coevo_lib.command_line import Parser, carry_out
 from coevo_lib.errors import UserError
-from coevo_lib.expert import ScriptedExpert
 from coevo_lib.grounding import expert_is_grounded, goal_is_shown
 from coevo_lib.harness import Harness
-from coevo_lib.task import SPLITS, Task, load_task
-from coevo_lib.trial import DIRECTNESS, DRAWS, MAX_TURNS, Trial, hash_elsewhere, instances_hash, play_alone, told
+from coevo_lib.task import SPLITS, load_task, task_file
+from coevo_lib.time_limit import OutOfTime, time_limit, where_it_was
+from coevo_lib.trial import DIRECTNESS, DRAWS, Trial, hash_elsewhere, instances_hash, play_alone, told
 
+INSTANCES = 40
 EXPERT_SUCCESS, RANDOM_SUCCESS, GUESS_SUCCESS = 0.93, 0.10, 0.05
-NO_EXPERT = "no scripted expert: expert and meta-agent must be chat models"
+BUSY, WAITING = 20.0, 600.0  # seconds for a check of INSTANCES instances: ten times what the slowest shipped task takes
 
 
-class Check(NamedTuple):
-    name: str
-    ok: bool
-    detail: str
-
-
-def check(name_or_path: str, instances: int = 40) -> list[Check]:
+def check(name_or_path: str, instances: int = INSTANCES) -> list[Check]:
     """All checks of the task of a name or file; later ones are left out where they rest on one that failed."""
     checks = [_carry_out(LOADS, _protocol, str(name_or_path))]
-    trial = Trial(str(name_or_path), instances) if checks[0].ok else None
-    for name, function in BASIC.items():
-        if checks[-1].ok:
-            checks.append(_carry_out(name, function, trial))
-    if not checks[-1].ok:
+    if checks[0].last:
         return checks
-    checks += [_carry_out(name, function, trial) for name, function in EXPERT.items() if trial.has_expert]
-    checks += [_carry_out(name, function, trial) for name, function in ANY.items()]
+    trial = Trial(str(name_or_path), instances)
+    for name, function in {**BASIC, **(EXPERT if trial.has_expert else {}), **ANY}.items():
+        checks.append(_carry_out(name, function, trial))
+        if checks[-1].last:
+            return checks
     return checks if trial.has_expert else [*checks, Check("scripted expert", True, NO_EXPERT)]
 
 
 def _carry_out(name: str, function: Callable, subject: Trial | str) -> Check:
+    more = max(1.0, subject.n / INSTANCES) if isinstance(subject, Trial) else 1.0
     try:
-        return Check(name, True, function(subject))
+        with time_limit(BUSY * more, WAITING * more):
+            return Check(name, True, function(subject))
+    except OutOfTime as error:
+        file = subject.task.file if isinstance(subject, Trial) else task_file(subject)
+        return Check(name, False, _endless(error, file), last=True)
     except Exception as error:
-        return Check(name, False, told(error))
+        return Check(name, False, told(error), last=name in (LOADS, *BASIC))
+
+
+def _endless(error: OutOfTime, file: Path) -> str:
+    return f"{file}: stopped after {error} in {where_it_was(error, file)}; mend what does not end there"
 
 
 # ---- the file, its templates and its instances
@@ -193,16 +194,26 @@ def _solves(trial: Trial, place: int) -> str:
         episodes = trial.played(harness, directness)
         rates.append(f"{_success(episodes):.0%} at directness {directness:g}")
         if _success(episodes) < EXPERT_SUCCESS:
-            wanted = f"{EXPERT_SUCCESS:.0%} is wanted; mend expert()"
-            raise UserError(f"{rates[-1]} ({label}), {wanted}: {_failure(episodes)}")
+            raise UserError(f"{rates[-1]} ({label}), {EXPERT_SUCCESS:.0%} is wanted; {_failure(episodes)}")
     return f"{', '.join(rates)} ({label})"
 
 
 def _failure(episodes: list[Episode]) -> str:
-    """Where the first episode that failed came to its end."""
+    """What to mend, and where the first episode that failed came to its end."""
     episode = next(episode for episode in episodes if not episode.trajectory.success)
     last = [f"{turn.text[:60]} -> {turn.observation[:60]}" for turn in episode.turns[-1:]]
-    return "; ".join([f"{episode.instance.key}, turn {len(episode.turns)}", *last, episode.trajectory.feedback])
+    where = [f"{episode.instance.key}, turn {len(episode.turns)}", *last, episode.trajectory.feedback]
+    return f"{_who_is_wrong(episode)}: {'; '.join(where)}"
+
+
+def _who_is_wrong(episode: Episode) -> str:
+    """An expert that broke off is; where it came to its end, that end alone does not tell."""
+    if not episode.world.finished:
+        return "mend expert()"
+    values = [f"the expert ends with {episode.turns[-1].text[:60]}"]
+    if "answer" in episode.instance.data:
+        values.append(f'draw() put {episode.instance.data["answer"]!r} into data["answer"]')
+    return f"expert() and verdict() disagree and either may be wrong, also draw() ({', '.join(values)})"
 
 
 def _grows(trial: Trial) -> str:
@@ -210,7 +221,7 @@ def _grows(trial: Trial) -> str:
     for size in sorted({1, 2, 4, trial.task.size}):
         episodes = [play_alone(trial.task, trial.draw(template, size, i), Harness(), 0.0) for i in range(3)]
         if _success(episodes) < 1:
-            raise UserError(f"size {size}: the expert fails: {_failure(episodes)}")
+            raise UserError(f"size {size}: the expert fails; {_failure(episodes)}")
         turns[size] = fmean(len(episode.turns) for episode in episodes)
     listed = ", ".join(f"{mean:.0f} at size {size}" for size, mean in turns.items())
     if any(few >= many for few, many in itertools.pairwise(turns.values())):
@@ -244,55 +255,19 @@ ANY = {
 }
 
 
-# ---- what a person reads
-
-
-def report(checks: list[Check]) -> str:
-    lines = [_wrapped(f"{check.name}: {check.detail}", "ok      " if check.ok else "FAILED  ") for check in checks]
-    failed = sum(not check.ok for check in checks)
-    end = f"{failed} of {len(checks)} checks failed" if failed else f"all {len(checks)} checks passed"
-    if not checks[-1].ok and checks[-1].name in (LOADS, *BASIC):
-        end = "the further checks rest on this one"
-    return "\n".join([*lines, "", end])
-
-
-def show(task: Task) -> str:
-    """One instance as the student sees it, and the expert's trajectory on it, turn by turn."""
-    [instance] = task.instances("train", 1)
-    episode, expert = Episode(task, instance, Harness(), max_turns=MAX_TURNS), ScriptedExpert(directness=0.0)
-    episode.trajectory.author = "expert"
-    lines = [f"One instance, {instance.key}, as the student sees it under h0", ""]
-    lines += [_wrapped(episode.system, "  system  "), _wrapped(instance.prompt, "  user    "), ""]
-    if type(task).expert is Task.expert:
-        return "\n".join([*lines, NO_EXPERT])
-    lines.append("The expert's trajectory, step by step")
-    with contextlib.suppress(Exception):  # a check has told what the expert raises
-        while not episode.done and (step := expert.next(episode)):
-            turn = episode.step(expert_text(step[0], episode.harness))
-            said = f"{turn.text}\nwhy: {step[1]}\n-> {turn.observation}"
-            lines += ["", _wrapped(said, f"  {len(episode.turns):>4}  ")]
-    result = "success" if episode.trajectory.success else "failure"
-    return "\n".join(
-        [*lines, "", f"  {len(episode.turns)} turns, {result}: {episode.trajectory.feedback or 'no next call'}"]
-    )
-
-
-def _wrapped(text: str, head: str) -> str:
-    """Text within the terminal's width; its own lines and its further ones stand under the first."""
-    width = min(max(shutil.get_terminal_size((100, 24)).columns, 80), 120) - len(head)
-    lines = "\n".join(textwrap.fill(line, width) for line in text.split("\n"))
-    return head + lines.replace("\n", "\n" + " " * len(head))
-
-
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m coevo_lib.check_task", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m coevo_lib.check_task", description=__doc__.splitlines()[0])
     parser.add_argument("task", help="name of a task under coevo_lib/tasks, or the path of a .py file")
-    parser.add_argument("--instances", type=int, default=40, help="how many are played, at least 20")
+    parser.add_argument("--instances", type=int, default=INSTANCES, help="how many are played, at least 20")
     arguments = parser.parse_args(words)
-    checks = check(arguments.task, arguments.instances)
+    return carry_out(lambda: _print_checks(arguments.task, arguments.instances))
+
+
+def _print_checks(task: str, instances: int) -> int:
+    checks = check(task, instances)
     print(report(checks))
-    if len(checks) > len(BASIC) + 1:  # those that the trajectory rests on have passed
-        print("", show(load_task(arguments.task)), sep="\n")
+    if not checks[-1].last:  # what the trajectory rests on has passed
+        print("", show(load_task(task)), sep="\n")
     return int(not all(check.ok for check in checks))
 
 

@@ -15,6 +15,7 @@ from coevo_lib.stats import wilson
 _SEARCH_COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, BLACK)
 _SEARCH_KEY = [
     Line2D([], [], color=BLACK, lw=1.3, label="best so far; bar: 95% interval"),
+    Line2D([], [], ls="", color=BLACK, marker="o", ms=5, label="h0"),
     Line2D([], [], ls="", color=BLACK, marker="o", ms=8, label="accepted edit, named below"),
     Line2D([], [], ls="", color=BLACK, marker="x", ms=4, label="dropped proposal"),
 ]
@@ -45,7 +46,7 @@ def evolution_figure(lineage: Sequence[dict]) -> Figure:
                 below = {"xytext": (0, -10 * number), "textcoords": "offset points", "va": "top"}
                 note = text.annotate(words, (0, 1), xycoords="axes fraction", fontsize=7, color=colour, **below)
                 note.set_in_layout(False)  # a long name must not narrow the curves
-        fig.legend(handles=_SEARCH_KEY, loc="outside upper right", ncols=3)
+        fig.legend(handles=_SEARCH_KEY, loc="outside upper right", ncols=len(_SEARCH_KEY))
     return fig
 
 

@@ -23,6 +23,7 @@ ARM_COLOURS = {
     "expert_h0": GREEN, "expert_hstar": GREEN,
 }  # fmt: skip
 OTHER = PINK  # variants and controls
+PALE = "#b5b5b5"
 WIDTH = 10  # inches; as wide as a notebook
 STYLE = {
     "font.family": "DejaVu Sans", "font.size": 9, "axes.titlesize": 9.5, "axes.titleweight": "bold",
@@ -36,6 +37,8 @@ PERCENT = PercentFormatter(1, decimals=0)
 POINTS = FuncFormatter(lambda value, _: f"{100 * value:+.0f}" if abs(value) > 1e-9 else "0")
 KEY_RUN = Line2D([], [], color=BLACK, marker="o", ms=5, lw=1.4, label="this run, 95% interval")
 KEY_PAPER = Line2D([], [], ls="", color=BLACK, marker="D", ms=5, mfc="none", label="paper")
+KEY_ALL = Line2D([], [], ls="", color=BLACK, marker="o", ms=7, label="all tasks")
+KEY_ONE = Line2D([], [], ls="", color=PALE, marker="o", ms=4, label="one task")
 
 
 class Drawing(Figure):
@@ -60,12 +63,13 @@ def save_figure(fig: Figure, data: pd.DataFrame, folder: str | Path, name: str) 
     return paths
 
 
-def panels(titles: Sequence[str], labels: Sequence[str]) -> tuple[Figure, dict]:
-    """Panels that share a labelled y axis, first label on top, at most four in a row."""
-    columns = min(4, len(titles)) or 1
+def panels(titles: Sequence[str], labels: Sequence[str], most: int = 4) -> tuple[Figure, dict]:
+    """Panels that share a labelled y axis, first label on top, at most `most` in a row."""
+    columns = min(most, len(titles)) or 1
     lines = -(-len(titles) // columns) or 1
     height = lines * (0.27 * max(len(labels), 2) + 0.75) + 0.3
     fig = Drawing(figsize=(WIDTH, height), layout="constrained")
+    fig.get_layout_engine().set(h_pad=0.08)  # a title keeps off the scale above it
     axes = fig.subplots(lines, columns, squeeze=False, sharey=True).ravel()
     for axis in axes[len(titles) :]:
         axis.set_visible(False)

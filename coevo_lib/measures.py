@@ -59,6 +59,17 @@ def by_task(rows: list[dict]) -> list[tuple[str, list[dict]]]:
     return [*parts, (ALL, rows)] if rows else []
 
 
+def apart(rows: Iterable[dict], a: str, b: str) -> list[dict]:
+    """A row of arm `a` and one of arm `b` on the first instance that only one of them solved; empty if there is none."""
+    valid = scored(rows)
+    theirs = defaultdict(list)
+    for row in valid:
+        if row["arm"] == b:
+            theirs[row["instance"]].append(row)
+    pairs = ([row, other] for row in valid if row["arm"] == a for other in theirs[row["instance"]])
+    return next((pair for pair in pairs if pair[0]["success"] != pair[1]["success"]), [])
+
+
 def behaviour(rows: Iterable[dict], calculator: str = "calc") -> pd.DataFrame:
     """How an arm works, by task and over all tasks: what a drift of planning style would change.
 

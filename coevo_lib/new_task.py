@@ -4,13 +4,13 @@ The task and its prompts go into a folder of your own, a profile for it to noteb
 What a task has to keep to is in `task`; whether it does, `check_task` tells.
 """
 
-import argparse
 import keyword
 import re
 import string
 import sys
 from pathlib import Path
 
+from coevo_lib.command_line import Parser, carry_out
 from coevo_lib.errors import UserError
 from coevo_lib.files import write_text_atomic
 from coevo_lib.profile import find_root
@@ -70,18 +70,18 @@ def _shown(path: Path, root: Path) -> str:
 
 
 def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m coevo_lib.new_task", description=__doc__.splitlines()[0])
+    parser = Parser(prog="python -m coevo_lib.new_task", description=__doc__.splitlines()[0])
     parser.add_argument("name", help="the task's name: small letters, digits and _")
     parser.add_argument("--folder", default="my_tasks", help="where the task goes, below the repository")
     arguments = parser.parse_args(words)
-    try:
-        root = find_root()
-        paths = [_shown(path, root) for path in new_task(arguments.name, arguments.folder, root)]
-    except UserError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
+    return carry_out(lambda: _write(arguments.name, arguments.folder))
+
+
+def _write(name: str, folder: str) -> int:
+    root = find_root()
+    paths = [_shown(path, root) for path in new_task(name, folder, root)]
     print("\n".join(f"wrote {path}" for path in paths))
-    print(f"\nNext:\n  make check-task TASK={paths[0]}\n  make reproduce PROFILE={arguments.name}\n  make lab")
+    print(f"\nNext:\n  make check-task TASK={paths[0]}\n  make reproduce PROFILE={name}\n  make lab")
     return 0
 
 

@@ -32,7 +32,10 @@ def read_notebook(path: Path) -> dict:
 
 @lru_cache(maxsize=64)
 def _parse(text: str) -> dict:
-    return json.loads(text)
+    notebook = json.loads(text)
+    if not isinstance(notebook, dict) or not isinstance(notebook.get("cells"), list):
+        raise ValueError("it has no cells")
+    return notebook
 
 
 def source(cell: dict) -> str:

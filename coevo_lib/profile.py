@@ -1,7 +1,7 @@
 """A profile: one flat TOML file of parameters, checked against what the notebooks declare.
 
 A key exists because some notebook's `parameters` cell assigns it; its type is the type of the literal there.
-Ranges and meanings of single parameters are left to the modules that use them.
+Its range is in ranges.py, its meaning with the modules that use it.
 """
 
 import difflib
@@ -14,12 +14,13 @@ from typing import Any
 
 from coevo_lib.errors import UserError
 from coevo_lib.notebooks import declared_parameters
+from coevo_lib.ranges import check_values
 
 __all__ = ["declared_parameters", "load_profile", "parameters_for", "Profile", "checked_value", "find_root"]
 
 GIVEN_BY_RUNNER = ("profile", "round")
 ARM_TEXT = ("name", "rows", "harness", "loss", "match")
-ARM_NUMBERS = {"directness": 0.0, "persistence": 0.0, "epochs": 0}
+ARM_NUMBERS = {"directness": 0.0, "persistence": 0.0}
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,7 @@ def load_profile(name_or_path: str | Path, root: Path | None = None, round: int 
             raise UserError(f"{shown}: no notebook declares {key}{_closest(key, defaults)}")
     checked = {key: checked_value(value, defaults[key], key, shown) for key, value in given.items()}
     values = {key: value for key, value in defaults.items() if key not in GIVEN_BY_RUNNER} | checked
+    check_values(values, str(shown))
     return Profile(name=path.stem, path=path, root=root, round=round, values=values)
 
 

@@ -18,10 +18,9 @@ from coevo_lib.files import rebuild_hint, write_text_atomic
 from coevo_lib.profile import find_root, load_profile
 from coevo_lib.show import duration
 from coevo_lib.stages import outputs_base
+from coevo_lib.tables import PRIMARY_NAME
 
 START, END = "<!-- results:start -->", "<!-- results:end -->"
-MAIN_ARMS = ("student_h0", "student_hstar", "imit_h0", "imit_hstar", "corr_hstar", "expert_h0", "expert_hstar")
-PRIMARY = "corr_hstar - imit_hstar"
 
 
 def update_readme(readme_path: str | Path, results_dir: str | Path, check: bool = False) -> bool:
@@ -47,8 +46,8 @@ def results_text(results_dir: Path) -> str:
         _read(results_dir / "tables" / f"{name}.csv") for name in ("table1_success", "table1_contrasts", "costs")
     )
     measured = [row for row in contrasts if int(row["n_pairs"])]
-    primary = [row for row in measured if row["contrast"] == PRIMARY]
-    others = [row for row in measured if row["contrast"] != PRIMARY and row["task"] == "all"]
+    primary = [row for row in measured if row["contrast"] == PRIMARY_NAME]
+    others = [row for row in measured if row["contrast"] != PRIMARY_NAME and row["task"] == "all"]
     parts = [_success_table(success), _sentences("Primary contrast", primary), _sentences("Other contrasts", others)]
     return "\n".join(part for part in [*parts, _costs(costs)] if part)
 
@@ -82,13 +81,14 @@ def _read(path: Path) -> list[dict[str, str]]:
 
 
 def _success_table(rows: list[dict]) -> str:
-    arms = [arm for arm in MAIN_ARMS if any(row["arm"] == arm for row in rows)]
+    """A line for every arm, in the profile's order, and a column for every task."""
+    arms = list(dict.fromkeys(row["arm"] for row in rows))
     tasks = sorted(dict.fromkeys(row["task"] for row in rows), key=lambda task: task != "all")
     cells = {(row["task"], row["arm"]): _cell(row) for row in rows}
-    lines = [["task", *arms], ["---", *["---:"] * len(arms)]]
-    lines += [[task, *(cells.get((task, arm), "") for arm in arms)] for task in tasks]
+    lines = [["arm", *tasks], ["---", *["---:"] * len(tasks)]]
+    lines += [[arm, *(cells.get((task, arm), "") for task in tasks)] for arm in arms]
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    counts = [int(row["n_instances"]) for row in rows if row["task"] == "all" and row["arm"] in arms]
+    counts = [int(row["n_instances"]) for row in rows if row["task"] == "all"]
     text = f"Success on `test` in percent, with 95% intervals; up to {max(counts, default=0)} instances an arm.\n"
     noted = [arm for arm in arms if any(row["arm"] == arm and row.get("note") for row in rows)]
     if noted:

@@ -1,7 +1,7 @@
 """Runs the notebooks in order: what is stale is executed, what is up to date is skipped.
 
 Each notebook gets a process and a kernel of its own. What a stage computes is in its notebook; whether it has to
-run is decided in fingerprint.py.
+run is decided in plan.py.
 """
 
 import fcntl
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import coevo_lib
 from coevo_lib.errors import UserError
-from coevo_lib.fingerprint import input_name, stale_units, tour_unit, unit_fingerprint, why_stale
+from coevo_lib.fingerprint import stale_units, tour_unit, unit_fingerprint, why_stale
 from coevo_lib.manifest import begin, write_manifest
-from coevo_lib.notebooks import read_notebook
+from coevo_lib.plan import checked_plan, executed_path, to_run, unfinished_path, why_not_yet
 from coevo_lib.profile import Profile, parameters_for
 from coevo_lib.stage import HEADLESS, check_inputs, die_with_parent, shown_dir
-from coevo_lib.stages import BY_ID, MANIFEST, STAGES, TOUR, Unit, all_units, build_units, command_for, find_stage
+from coevo_lib.stages import BY_ID, MANIFEST, STAGES, TOUR, Unit, build_units, command_for, find_stage
 
 WIDTH = max(len(stage.id) for stage in STAGES)
 QUIET = {
@@ -42,6 +42,8 @@ def run(profile: Profile, stage: str | None = None) -> int:
     units = checked_plan(profile)
     if stage:
         _warn_of_stale_inputs(units[wanted[0]], profile)
+    elif reason := why_not_yet(units, profile):
+        raise UserError(reason)
     with _alone(profile):
         if not stage and (status := _run_tour(profile)):
             return status
@@ -50,35 +52,6 @@ def run(profile: Profile, stage: str | None = None) -> int:
                 return status
     if not stage:
         _say_where(profile, units)
-    return 0
-
-
-def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
-    """All units, after every cheap check of every stage: tasks, notebooks, modules, parameters."""
-    for stage in STAGES:
-        read_notebook(profile.root / "notebooks" / f"{stage.id}.ipynb")
-    units = build_units(profile)
-    for stage in STAGES:
-        for unit in units[stage.id][:1]:
-            unit_fingerprint(unit, profile)
-    return units
-
-
-def status(profile: Profile) -> int:
-    """Print every unit, whether it is up to date, and if not, why."""
-    units = list(all_units(checked_plan(profile)))
-    stale = stale_units(units, profile)
-    waiting: dict[Unit, str] = {}
-    for unit in units:
-        first = next((source for source in unit.inputs if source in stale or source in waiting), None)
-        if unit not in stale and first:
-            waiting[unit] = f"reads {input_name(unit, first)}"
-    width = max(len(unit.path) for unit in units)
-    for unit in units:
-        word = "stale" if unit in stale else "waits" if unit in waiting else "fresh"
-        print(f"{unit.path:<{width}}  {word}  {stale.get(unit) or waiting.get(unit) or ''}".rstrip())
-    fresh = len(units) - len(stale) - len(waiting)
-    print(f"profile {profile.name}, round {profile.round}: {fresh} of {len(units)} units fresh")
     return 0
 
 
@@ -92,16 +65,12 @@ def force(profile: Profile, stage: str) -> int:
     return 0
 
 
-def executed_path(stage_id: str, profile: Profile) -> Path:
-    return profile.root / ".cache" / "executed" / profile.name / f"r{profile.round}" / f"{stage_id}.ipynb"
-
-
 def execute(stage_id: str, profile: Profile) -> int:
     """Run one notebook in this process. Meant for a process of its own: papermill changes the working directory."""
     die_with_parent()
     import papermill
 
-    notebook, target = profile.root / "notebooks" / f"{stage_id}.ipynb", executed_path(stage_id, profile)
+    notebook, target = profile.root / "notebooks" / f"{stage_id}.ipynb", unfinished_path(stage_id, profile)
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         papermill.execute_notebook(
@@ -119,19 +88,23 @@ def execute(stage_id: str, profile: Profile) -> int:
     except RuntimeError as error:  # nbclient's DeadKernelError is one
         print(f"error: the kernel of {stage_id} died ({error}); out of memory?", file=sys.stderr)
         return 1
+    done = executed_path(stage_id, profile)
+    done.parent.mkdir(parents=True, exist_ok=True)
+    target.replace(done)
     return 0
 
 
 def _run_stage(stage_id: str, units: list[Unit], profile: Profile) -> int:
     stale = stale_units(units, profile)
     count = f"{len(units)} unit{'s' if len(units) != 1 else ''}"
-    if not stale:
+    if not to_run(units, profile):
         print(f"{stage_id:<{WIDTH}}  fresh ({count})", flush=True)
         return 0
-    check_inputs(stale, profile)
+    check_inputs(stale or units, profile)
     some = ", ".join(f"{unit.label} ({reason})" for unit, reason in list(stale.items())[:2])
     more = f" and {len(stale) - 2} more" if len(stale) > 2 else ""
-    print(f"{stage_id:<{WIDTH}}  {len(stale)} of {count} to do: {some}{more}", flush=True)
+    todo = f"{len(stale)} of {count} to do: {some}{more}" if stale else f"did not come to its end: again ({count})"
+    print(f"{stage_id:<{WIDTH}}  {todo}", flush=True)
     started = time.monotonic()
     if code := _start(stage_id, profile):
         return code
@@ -147,7 +120,7 @@ def _run_stage(stage_id: str, units: list[Unit], profile: Profile) -> int:
 def _warn_of_stale_inputs(units: list[Unit], profile: Profile) -> None:
     """A stage that is run alone reads what is there, also when that is out of date."""
     sources = list({source: None for unit in units for source in unit.inputs if source.dir.exists()})
-    for unit, reason in list(stale_units(sources, profile).items())[:1]:
+    for unit, reason in list(to_run(sources, profile).items())[:1]:
         print(f"note: reads {shown_dir(unit, profile)}, which is stale: {reason}", flush=True)
 
 
@@ -164,8 +137,9 @@ def _run_tour(profile: Profile) -> int:
     started = time.monotonic()
     if code := _start(TOUR, profile):
         return code
-    write_manifest(unit, {"fingerprint": fingerprint, "detail": detail})
-    print(f"{TOUR:<{WIDTH}}  done in {time.monotonic() - started:.0f} s", flush=True)
+    seconds = time.monotonic() - started
+    write_manifest(unit, {"fingerprint": fingerprint, "detail": detail, "seconds": round(seconds, 2)})
+    print(f"{TOUR:<{WIDTH}}  done in {seconds:.0f} s", flush=True)
     return 0
 
 
@@ -188,7 +162,7 @@ def _exit_status(code: int, stage_id: str, profile: Profile) -> int:
         print(f"error: {stage_id} was ended by signal {-code}; run it again to go on", file=sys.stderr)
         return 1
     if code:
-        path = executed_path(stage_id, profile).relative_to(profile.root)
+        path = unfinished_path(stage_id, profile).relative_to(profile.root)
         print(f"{stage_id} failed; its cells so far: {path}", file=sys.stderr)
     return code
 

@@ -30,7 +30,8 @@ border-left:4px solid;border-top:1px solid rgba(128,128,128,.25)}
 .coevo table{border-collapse:collapse;margin:4px 0}
 .coevo th,.coevo td{padding:2px 9px;text-align:right;border-bottom:1px solid rgba(128,128,128,.25)}
 .coevo th:first-child,.coevo td:first-child,.coevo td.text,.coevo th.text{text-align:left}
-.coevo td.long{min-width:20em}
+.coevo td.text{white-space:nowrap}
+.coevo td.long{white-space:normal;min-width:20em}
 </style>"""
 
 
@@ -106,14 +107,17 @@ def show_harness(harness: Harness) -> Shown:
 def show_table(frame, caption: str = "", decimals: int = 3) -> Shown:
     """A pandas DataFrame with its floats rounded and, as a caption, what its columns mean.
 
-    Counts with gaps, which pandas keeps as floats, are shown as the whole numbers that they are.
+    Counts with gaps, which pandas keeps as floats, are shown as the whole numbers that they are. A table without rows
+    is its caption and the words "no rows".
     """
+    if frame.empty:
+        return _wrap(f'<div class="small">{_escape(": ".join(filter(None, [caption, "no rows"])))}</div>')
     classes = [_column_class(column) for _, column in frame.items()]
     places = [0 if _counts(column) else decimals for _, column in frame.items()]
     head = "".join(f"<th{kind}>{_escape(name)}</th>" for name, kind in zip(frame.columns, classes))
     rows = ""
     for values in frame.itertuples(index=False, name=None):
-        cells = (f"<td{kind}>{_escape(_cell(value, n))}</td>" for value, kind, n in zip(values, classes, places))
+        cells = (f"<td{kind}>{_escape(cell_text(value, n))}</td>" for value, kind, n in zip(values, classes, places))
         rows += f"<tr>{''.join(cells)}</tr>"
     text = f'<div class="small">{_escape(caption)}</div>' if caption else ""
     return _wrap(f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>", text)
@@ -128,6 +132,17 @@ def _column_class(column) -> str:
 def _counts(column) -> bool:
     known = column.dropna()
     return column.dtype.kind == "f" and len(known) > 0 and bool((known % 1 == 0).all()) and known.max() > 1
+
+
+def cell_text(value, decimals: int) -> str:
+    """A value as a table shows it: nothing where it is missing, and no zero for what is only small."""
+    from pandas import isna
+
+    if isna(value):
+        return ""
+    if isinstance(value, float) and decimals and 0 < value < 0.5 * 10**-decimals:
+        return f"<{10**-decimals:.{decimals}f}"
+    return f"{value:.{decimals}f}" if isinstance(value, float) else str(value)
 
 
 def duration(seconds: float) -> str:
@@ -221,11 +236,3 @@ def _details(harness: Harness) -> Iterable[tuple[str, str]]:
 def _hook_line(settings: dict) -> str:
     name = settings.pop("hook")
     return f"{name}: {', '.join(f'{key} = {value}' for key, value in settings.items())}" if settings else name
-
-
-def _cell(value, decimals: int) -> str:
-    from pandas import isna
-
-    if isna(value):
-        return ""
-    return f"{value:.{decimals}f}" if isinstance(value, float) else str(value)

@@ -17,7 +17,9 @@ PACKAGE = "coevo_lib"
 # These decide when a unit runs, never what it holds; all that they pass on (parameters, inputs) is hashed by itself.
 PLUMBING = frozenset(
     f"{PACKAGE}/{name}.py"
-    for name in "__main__ errors export fingerprint manifest notebooks profile runner source stage stages".split()
+    for name in (
+        "__main__ command_line errors export fingerprint manifest notebooks plan profile ranges runner source stage stages"
+    ).split()
 )
 _MAGIC = re.compile(r"^\s*[%!].*$", re.MULTILINE)
 _DOTTED = re.compile(rf"{PACKAGE}(?:\.\w+)+")

@@ -23,7 +23,8 @@ from coevo_lib.errors import UserError, damaged_artefact, missing_upstream
 from coevo_lib.fingerprint import stale_units, unit_fingerprint
 from coevo_lib.manifest import absent_outputs, begin, damaged_output, read_manifest, surroundings, write_manifest
 from coevo_lib.profile import Profile, checked_value, declared_parameters, find_root, load_profile, parameters_for
-from coevo_lib.stages import Unit, build_units, command_for, find_stage
+from coevo_lib.ranges import check_values
+from coevo_lib.stages import MANIFEST, Unit, build_units, command_for, find_stage
 
 HEADLESS = "COEVO_HEADLESS"
 MOST_LINES = 10
@@ -141,6 +142,7 @@ def open_stage(stage_id: str, namespace: dict[str, Any], root: str | Path | None
         for name, value in in_cell.items()
         if value not in (defaults[name], profile.values[name])
     }
+    check_values({**profile.values, **edited}, f"{stage_id}.ipynb")
     replaced = [name for name in in_cell if name not in edited and in_cell[name] != profile.values[name]]
     stage = Stage(stage_id, profile.with_values(edited))
     namespace.update(stage.parameters)
@@ -159,7 +161,10 @@ def check_inputs(units: Iterable[Unit], profile: Profile) -> None:
     for source in {source: None for unit in units for source in unit.inputs}:
         manifest = read_manifest(source)
         if manifest is None:
-            raise missing_upstream(shown_dir(source, profile), command_for(source.stage, profile, source.round))
+            command = command_for(source.stage, profile, source.round)
+            if (source.dir / MANIFEST).exists():
+                raise damaged_artefact(f"{shown_dir(source, profile)}/{MANIFEST}", "is not as it was written", command)
+            raise missing_upstream(shown_dir(source, profile), command)
         if damage := damaged_output(source, manifest):
             name, what = damage
             command = command_for(source.stage, profile, source.round, force=True)

@@ -5,7 +5,7 @@ Whether a unit is up to date is decided in fingerprint.py; here is only what exi
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +103,12 @@ def find_stage(name: str) -> Stage:
 
 
 def command_for(stage: str, profile: Profile, round: int | None = None, force: bool = False) -> str:
-    """The make command that runs a stage, to be named in messages."""
+    """The make command that runs a stage, to be named in messages; of another round nothing need be there yet."""
     target = BY_ID[stage].target
     number = round or profile.round
     suffix = f" ROUND={number}" if number != 1 else ""
-    return f"make {f'force-{target} ' if force else ''}{target} PROFILE={profile.reference}{suffix}"
+    wanted = target if number == profile.round else "reproduce"
+    return f"make {f'force-{target} ' if force else ''}{wanted} PROFILE={profile.reference}{suffix}"
 
 
 def outputs_base(profile: Profile) -> Path:
@@ -148,14 +149,14 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
 
     evolved: dict[str, list[Unit]] = {}
     for task in tasks:
-        seeds = _seeds(profile, "search_seeds")
+        seeds = profile.values["search_seeds"]
         evolved[task] = [add(_EVOLUTION, {"task": task, "seed": seed}, carried, [task]) for seed in seeds]
         rollouts = add(_ROLLOUTS, {"task": task}, [*evolved[task], *carried], [task])
         failures = add(_FAILURES, {"task": task}, [rollouts, *evolved[task]], [task])
         add(_CORRECTION, {"task": task}, [failures, rollouts, *evolved[task], *carried], [task])
     before_training = list(all_units(units))
     for arm in profile.get("arms", []):
-        for seed in _seeds(profile, "lora_seeds") if trained(arm) else [0]:
+        for seed in profile.values["lora_seeds"] if trained(arm) else [0]:
             key = {"arm": arm["name"], "seed": seed}
             adapter = [add(_TRAINING, key, [*before_training, *carried], tasks, arm)] if trained(arm) else []
             for task in tasks:
@@ -165,16 +166,19 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
 
 
 def _carried(profile: Profile) -> list[Unit]:
-    """Round 2 and later start from the adapters that one arm trained in the round before."""
+    """What round 2 starts from: the adapter that one arm trained in round 1, of the first seed."""
     if profile.round == 1:
         return []
+    if profile.round > 2:
+        raise UserError(f"round = {profile.round}: no stage stacks the adapters of two rounds; use ROUND=2 at most")
     name = profile.get("carry_arm")
-    before = build_units(Profile(profile.name, profile.path, profile.root, profile.round - 1, profile.values))
-    found = [unit for unit in before[_TRAINING] if unit.key["arm"] == name]
-    if not found:
-        need = f"round {profile.round} needs carry_arm, the name of a trained arm"
-        raise UserError(f"{profile.path.name}: {need}; found {name!r}")
-    return found
+    names = {arm["name"]: trained(arm) for arm in profile.get("arms", [])}
+    if not names.get(name):
+        what = "is trained on nothing" if name in names else "does not exist here"
+        able = ", ".join(each for each in names if names[each]) or "none; add a trained arm"
+        raise UserError(f"{profile.path.name}: carry_arm = {name!r} names an arm that {what}; trained arms: {able}")
+    before = build_units(replace(profile, round=1))[_TRAINING]
+    return [unit for unit in before if unit.key["arm"] == name][:1]
 
 
 def _path_parts(key: dict[str, Any]) -> Iterator[str]:
@@ -193,10 +197,3 @@ def _tasks(profile: Profile) -> list[str]:
             wanted = task if task.endswith(".py") else f"coevo_lib/tasks/{task}.py"
             raise UserError(f"{profile.path.name}: tasks names {task}, but there is no file {wanted}")
     return tasks
-
-
-def _seeds(profile: Profile, key: str) -> list[int]:
-    seeds = profile.get(key) or [0]
-    if len(set(seeds)) != len(seeds):
-        raise UserError(f"{profile.path.name}: {key} holds a seed twice: {seeds}")
-    return seeds

@@ -30,7 +30,9 @@ class Difference:
     ci_high: float
     p: float  # two-sided, sign flips over instances
     n_pairs: int
-    minimum_detectable: float  # the true difference that this many pairs find with 80% power at level 0.05
+    # The true difference that this many pairs find with 80% power at level 0.05; nan where no pair differs from the
+    # others of its task, because there is no spread to estimate it from.
+    minimum_detectable: float
 
 
 def wilson(successes: int, n: int, level: float = 0.95) -> Interval:
@@ -75,7 +77,8 @@ def paired_difference(a: dict[Pair, float], b: dict[Pair, float], level: float =
     changes = np.array([a[key] - b[key] for key in keys], dtype=float)
     strata = _strata([task for task, _ in keys], changes)
     low, high = _bootstrap(strata, level, seed)
-    detectable = (norm.ppf(0.975) + norm.ppf(0.8)) * _standard_error(strata)
+    error = _standard_error(strata)
+    detectable = (norm.ppf(0.975) + norm.ppf(0.8)) * error if error > TOLERANCE else NAN
     return Difference(float(changes.mean()), low, high, sign_flip_p(changes, seed), len(keys), float(detectable))
 
 

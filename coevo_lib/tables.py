@@ -16,20 +16,22 @@ from coevo_lib.files import write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import CLASSES
 from coevo_lib.measures import ALL, by_task, generated, instance_means, mean, ratio, scored, scripted, success
+from coevo_lib.show import cell_text
 from coevo_lib.stats import paired_difference
 
 ACTING = ("hooks:", "tools.composite:")  # these elements act in single turns; the others stand in every prompt
-# The primary contrast first.
+PRIMARY = ("corr_hstar", "imit_hstar")
 CONTRASTS = [
     (f"{a} - {b}", a, b)
     for a, b in (
-        ("corr_hstar", "imit_hstar"), ("imit_hstar", "student_hstar"), ("corr_hstar", "student_hstar"),
+        PRIMARY, ("imit_hstar", "student_hstar"), ("corr_hstar", "student_hstar"),
         ("imit_h0", "student_h0"), ("student_hstar", "student_h0"),
         ("imit_hstar", "imit_stepwise_hstar"), ("corr_hstar", "corr_direct_hstar"),
         ("corr_hstar", "random_turn_hstar"), ("corr_hstar", "imit_matched_hstar"),
         ("corr_hstar", "own_hstar"), ("corr_hstar", "oec_hstar"), ("student_hstar", "best_of_n_h0"),
     )
 ]  # fmt: skip
+PRIMARY_NAME = CONTRASTS[0][0]
 COLUMNS = {
     "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note",
     "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference",
@@ -39,6 +41,20 @@ COLUMNS = {
     "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
     "localization_scores": "method task class n exact within_one",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
+}
+# What a reader of a table has to know: written under it, and shown under it in a notebook.
+NOTES = {
+    "table1_contrasts": "minimum_detectable: the difference that this many pairs find with 80% power. It is empty where "
+    "the pairs of each task all differ alike, most often because both arms did the same on every instance: without "
+    "spread it cannot be estimated, and the interval has no width. paper_difference: the paper's; over its seven tasks "
+    "where task = all.",
+    "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
+    "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. The "
+    "clock time of a stage is in no artefact.",
+}
+EMPTY_NOTES = {
+    "localization_scores": "No localiser has been scored yet: this table fills once one has judged failures whose "
+    "failing turn is known.",
 }
 
 
@@ -192,12 +208,18 @@ def costs_table(entries: Iterable[dict]) -> pd.DataFrame:
     return _frame("costs", sorted(found, key=lambda row: row["stage"]))
 
 
+def note(frame: pd.DataFrame, name: str) -> str:
+    """What has to be said with the table `name`; for one without rows, why it has none."""
+    return EMPTY_NOTES.get(name, "No rows.") if frame.empty else NOTES.get(name, "")
+
+
 def write_table(frame: pd.DataFrame, folder: str | Path, name: str) -> tuple[Path, Path]:
-    """Write <name>.csv (6 decimals) and <name>.md (3 decimals) and return both paths."""
+    """Write <name>.csv (6 decimals) and <name>.md (3 decimals, with its note) and return both paths."""
     text = frame.to_csv(index=False, float_format="%.6f", lineterminator="\n")
+    said = note(frame, name)
     return (
         write_text_atomic(Path(folder) / f"{name}.csv", text),
-        write_text_atomic(Path(folder) / f"{name}.md", markdown(frame)),
+        write_text_atomic(Path(folder) / f"{name}.md", markdown(frame) + (f"\n{said}\n" if said else "")),
     )
 
 
@@ -259,7 +281,4 @@ def _frame(name: str, rows: list[dict]) -> pd.DataFrame:
 
 
 def _markdown_cell(value) -> str:
-    if value is None or value is pd.NA or value != value:
-        return ""
-    text = f"{value:.3f}" if isinstance(value, float) else str(value)
-    return text.replace("|", "\\|").replace("\n", " ")
+    return cell_text(value, 3).replace("|", "\\|").replace("\n", " ")

@@ -1,9 +1,15 @@
 """What check-task proves: good tasks pass, and each check is failed by a task that breaks just what it is about."""
 
+import re
+import signal
+import threading
+
 import pytest
 
-from coevo_lib.check_task import ANY, BASIC, EXPERT, LOADS, NO_EXPERT, Check, check, main, report, show
+from coevo_lib.check_report import NO_EXPERT, Check, report, show
+from coevo_lib.check_task import ANY, BASIC, EXPERT, LOADS, check, main
 from coevo_lib.task import load_task
+from coevo_lib.time_limit import OutOfTime, time_limit
 from coevo_lib.trial import instances_hash
 
 SHIPPED = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor", "mock")
@@ -98,6 +104,7 @@ BROKEN = [
     ("the goal stands in the prompt", [(GOAL, 'goal, data = {"room": room, "first": list(bags)[0]},')], "'first'"),
     ("the expert solves it", [(READING, "        1 / style.direct\n" + READING)], "directness 0 (h0)"),
     ("the expert solves it", [('"+".join(coins)', '"+".join(coins[1:] if style.direct else coins)')], "is wrong"),
+    ("the expert solves it", [(READING, "        if view.facts:\n            return None\n" + READING)], "mend expert()"),
     ("the expert solves it with a composite", [(READING, "        if view.composites:\n            return None\n" + READING)], "no next call"),
     (
         "the expert solves it with base tools hidden",
@@ -178,6 +185,74 @@ def test_a_task_that_breaks_a_rule_fails_the_check_of_it(write_task, name, chang
     found = failed(check(write_task(*changes), 10))
     assert name in found, found
     assert words in found[name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ('"answer": sum(bags.values())', '"answer": sum(bags.values()) + 1'),
+        ('"+".join(coins)', '"+".join([*coins, "1"])'),
+    ],
+)
+def test_where_expert_and_verdict_disagree_neither_is_blamed_and_both_values_are_shown(write_task, one_process, change):
+    details = failed(check(write_task(change), 10))
+    for name in ("the expert solves it", "a larger size takes more turns"):
+        assert "mend expert()" not in details[name]
+        assert "expert() and verdict() disagree and either may be wrong, also draw()" in details[name]
+        shown = re.search(r'ends with submit\((\d+)\), draw\(\) put (\d+) into data\["answer"\]', details[name])
+        assert abs(int(shown[1]) - int(shown[2])) == 1
+
+
+def test_a_verdict_without_a_stored_answer_is_questioned_as_well(write_task, one_process):
+    verdict = "    def verdict(self):\n        return Verdict(False, 'never')\n"
+    path = write_task(('"answer": sum', '"due": sum'), (TOOLS, verdict))
+    detail = failed(check(path, 10))["the expert solves it"]
+    assert "either may be wrong, also draw() (the expert ends with submit(" in detail and "data[" not in detail
+
+
+FOREVER = "while True:\n            pass"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "method"),
+    [
+        (LOADS, ("SECRET = {}", "while True:\n    pass"), "<module>, line "),
+        ("every template renders", ("        return goal, data\n", f"        {FOREVER}\n"), "Toy.draw, line "),
+        (
+            "every template renders",
+            ("rng.sample(COLORS, size)", "pick(rng)"),
+            "Toy.draw, line ",  # the loop is in a function of the file, and swallows what it can
+        ),
+        ("the world never raises", ("        if bag not in", f"        {FOREVER}\n        if bag not in"), "Bags.look, line "),
+        ("the world never raises", (TOOLS, f"    def verdict(self):\n        {FOREVER}\n"), "Bags.verdict, line "),
+        ("the expert solves it", (READING, f"        {FOREVER}\n{READING}"), "Toy.expert, line "),
+        ("every template renders", ("        return goal, data\n", "        import time\n        time.sleep(60)\n"), "Toy.draw, line "),
+    ],
+)  # fmt: skip
+def test_what_does_not_end_is_stopped_and_named_with_its_file_and_method(
+    write_task, one_process, monkeypatch, name, change, method
+):
+    monkeypatch.setattr("coevo_lib.check_task.BUSY", 0.5)
+    monkeypatch.setattr("coevo_lib.check_task.WAITING", 4.0 if "sleep" in change[1] else 600.0)
+    picking = "def pick(rng):\n    while True:\n        try:\n            rng.random()\n        except Exception:\n            pass\n\n\n"
+    path = write_task(change, ("class Bags(", f"{picking}class Bags("))
+    checks = check(path, 20)
+    assert (checks[-1].name, checks[-1].ok) == (name, False)
+    assert re.match(rf"{re.escape(str(path))}: stopped after .* in {re.escape(method)}\d+; mend", checks[-1].detail)
+    assert report(checks).endswith("the further checks rest on this one")
+
+
+def test_a_time_limit_leaves_no_timer_behind_and_is_without_effect_in_a_thread():
+    with pytest.raises(OutOfTime, match="0.05 s of work"), time_limit(0.05, 60):
+        while True:
+            pass
+    assert signal.getitimer(signal.ITIMER_PROF)[0] == signal.getitimer(signal.ITIMER_REAL)[0] == 0
+    assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
+    results = []
+    thread = threading.Thread(target=lambda: results.append(check("no_such_task")[0].ok))
+    thread.start()
+    thread.join()
+    assert results == [False]
 
 
 def test_every_check_has_been_seen_to_fail():

@@ -4,7 +4,9 @@ The README's results, which come from the same tables, are tested here too.
 """
 
 import itertools
+import re
 import warnings
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -14,7 +16,7 @@ from coevo_lib import figures, paper, readme
 from coevo_lib.errors import UserError
 from coevo_lib.localization import CLASSES
 from coevo_lib.measures import BEHAVIOUR
-from coevo_lib.tables import COLUMNS, costs_table, table3_failures, write_table
+from coevo_lib.tables import COLUMNS, PRIMARY_NAME, costs_table, table3_failures, write_table
 
 FEW = (["student_hstar", "corr_hstar"], ["attendance"])
 MANY = ([*paper.SUCCESS, *(f"variant_{i}_hstar" for i in range(7))], list(paper.TASKS))
@@ -113,6 +115,31 @@ def test_every_figure_is_readable(arms, tasks):
     assert_readable(figures.loop_figure(success, counts))
 
 
+def words_on(fig):
+    return " ".join(words for words, _ in texts_on(fig)) + " ".join(t.get_text() for t in fig.legends[0].texts)
+
+
+@CASES
+def test_differences_open_with_the_primary_contrast_and_leave_out_what_was_not_measured(arms, tasks):
+    table = contrast_table([*dict.fromkeys([*arms, "imit_hstar", "own_hstar"])], tasks)
+    table = table.assign(n_pairs=[0 if "own" in name else 60 for name in table.contrast])
+    titles = [axis._left_title.get_text() for axis in figures.differences_figure(table).axes if axis.get_visible()]
+    assert titles[0] == f"{PRIMARY_NAME} (primary)"
+    assert {title.removesuffix(" (primary)") for title in titles} == set(table[table.n_pairs > 0].contrast)
+
+
+def test_differences_without_the_primary_contrast_call_none_primary():
+    fig = figures.differences_figure(contrast_table(["student_h0", "student_hstar"], ["attendance"]))
+    assert "primary" not in words_on(fig)
+
+
+def test_marks_and_words_of_a_figure_are_explained_on_it():
+    drift = words_on(figures.drift_figure(behaviour_table(*FEW)))
+    assert "all tasks" in drift and "one task" in drift and "loop: make the same call twice" in drift
+    costs = figures.costs_figure(cost_table(*FEW))
+    assert "side by side, so the clock shows less" in costs.axes[0].get_xlabel()
+
+
 def test_figures_of_nothing_are_still_figures():
     empty = {name: pd.DataFrame(columns=columns.split()) for name, columns in COLUMNS.items()}
     painted(figures.success_figure(empty["table1_success"]))
@@ -163,11 +190,29 @@ def test_the_readme_takes_its_numbers_from_the_tables(project):
     assert readme.update_readme(page, folder)
     text = page.read_text()
     assert text.startswith("# Title\n") and text.endswith("\nAfter.\n") and "old 99%" not in text
-    assert "| all | 50 [30, 80] |" in text and "| shopadmin |" in text
+    assert f"| arm | all | {' | '.join(MANY[1])} |" in text and "| student_h0 | 50 [30, 80] |" in text
+    assert [line.split()[1] for line in text.splitlines() if line.count("[30, 80]")] == MANY[0]
     assert "-15.0 points, 95% interval [-20.0, -10.0]; the interval excludes zero (p < 0.001, 60 paired" in text
     assert "the paper: +16.6" in text and "detectable with 80% power: 8.0" in text
     assert "expert_h0, expert_hstar (a scripted expert)" in text
     assert "35 min in all" in text
+
+
+def test_the_readme_leaves_out_what_could_not_be_estimated(project):
+    page, folder = project
+    table = contrast_table(*MANY).assign(minimum_detectable=float("nan"), paper_difference=float("nan"))
+    write_table(table, folder / "tables", "table1_contrasts")
+    text = readme.results_text(folder)
+    assert "60 paired instances)." in text and "detectable" not in text and "nan" not in text
+
+
+def test_the_readme_explains_every_failure_class_and_every_rule_that_is_named():
+    root = Path(__file__).resolve().parents[1]
+    text = (root / "README.md").read_text(encoding="utf-8")
+    assert [kind for kind in CLASSES if f"\n| `{kind}` |" not in text] == []
+    files = [*root.glob("coevo_lib/**/*.py"), *root.glob("notebooks/*.ipynb"), *root.glob("tests/*.py")]
+    named = {number for file in files for number in re.findall(r"\brule (\d+)", file.read_text("utf-8"), re.IGNORECASE)}
+    assert named and [number for number in named if f"\n| {number} | " not in text] == []
 
 
 def test_updating_twice_changes_nothing(project):

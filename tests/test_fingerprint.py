@@ -1,16 +1,20 @@
 """A unit is stale exactly when something that can change what it holds has changed, and the reason is named."""
 
+import json
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 from toy_project import PARAMETERS, PROFILE, finish, make_project, write, write_notebook
 
 from coevo_lib.errors import UserError
 from coevo_lib.fingerprint import stale_units
-from coevo_lib.profile import load_profile
+from coevo_lib.manifest import SMALL
+from coevo_lib.profile import find_root, load_profile, profile_names
 from coevo_lib.source import python_hash
-from coevo_lib.stages import all_units, build_units
+from coevo_lib.stage import open_stage
+from coevo_lib.stages import STAGES, all_units, build_units
 
 PLAIN = "def f(x):\n    return x + 1\n"
 
@@ -129,12 +133,12 @@ def test_a_changed_parameter_restales_the_notebooks_that_declare_it(root):
 
 
 def test_the_engine_is_no_reason_to_run_again(root):
-    write(root / "notebooks" / "profiles" / "cpu.toml", 'engine = "other"\n' + PROFILE)
+    write(root / "notebooks" / "profiles" / "cpu.toml", 'engine = "replay"\n' + PROFILE)
     assert stale(root) == {}
 
 
 def test_a_changed_arm_restales_its_own_units(root):
-    write(root / "notebooks" / "profiles" / "cpu.toml", PROFILE.replace("corrected_turn", "all_turns"))
+    write(root / "notebooks" / "profiles" / "cpu.toml", PROFILE.replace('"correction"', '"random_turn"'))
     assert sorted(stale(root)) == [
         "05_training/corr/s0",
         "06_evaluation/corr/s0/alpha",
@@ -168,8 +172,66 @@ def test_outputs_that_are_absent_or_truncated_are_stale(root):
     (root / "outputs/cpu/r1/02_rollouts/beta/rollouts.jsonl").write_text("{", encoding="utf-8")
     assert stale(root) == {
         "02_rollouts/alpha": "outputs not present: rollouts.jsonl",
-        "02_rollouts/beta": "outputs of another size: rollouts.jsonl",
+        "02_rollouts/beta": "outputs not as written: rollouts.jsonl",
     }
+
+
+@pytest.mark.parametrize(
+    ("stage", "name"),
+    [(stage.id, name) for stage in STAGES for name in stage.promised],
+)
+def test_an_edit_of_any_output_that_keeps_its_length_is_seen(root, stage, name):
+    path = next((root / "outputs/cpu/r1" / stage).rglob(name))
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.swapcase(), encoding="utf-8")
+    unit = path.relative_to(root / "outputs/cpu/r1").as_posix().removesuffix(f"/{name}")
+    assert stale(root) == {unit: f"outputs not as written: {name}"}
+    path.write_text(text, encoding="utf-8")
+    assert stale(root) == {}
+
+
+def test_large_outputs_are_compared_by_length_so_that_finding_out_stays_quick(root):
+    stage = open_stage("05_training", {"profile": "cpu"}, root)
+    [unit] = stage.units
+    with stage.writing(unit) as out:
+        for name in unit.promised:
+            write(out / name, unit.path)
+        write(out / "adapter" / "weights", "x" * (SMALL + 1))
+    assert stale(root)["07_results"].startswith("input 05_training")
+    write(unit.dir / "adapter" / "weights", "y" * (SMALL + 1))
+    assert unit.path not in stale(root)
+    write(unit.dir / "adapter" / "weights", "y" * SMALL)
+    assert stale(root)[unit.path] == "outputs not as written: adapter/weights"
+
+
+MANIFEST_FILE = "outputs/cpu/r1/03_failure_localization/alpha/manifest.json"
+
+
+def spoilt(manifest):
+    """Texts that a manifest might hold after an accident: cut off, of another kind, without one of its parts."""
+    text = json.dumps(manifest)
+    yield from ("", text[: len(text) // 2], "null", "3", "[]", '"text"', "{}", json.dumps(sorted(manifest)))
+    for key in ("fingerprint", "detail", "outputs", "bytes", "seconds"):
+        yield json.dumps({name: value for name, value in manifest.items() if name != key})
+        for other in (None, 3, "x", [], ["x"], {"x": "y"}):
+            if not (key == "seconds" and other == 3):
+                yield json.dumps({**manifest, key: other})
+    for part in manifest["detail"]:
+        yield json.dumps({**manifest, "detail": {**manifest["detail"], part: ["x"]}})
+
+
+def test_a_manifest_that_was_spoilt_in_any_way_makes_its_unit_run_again(root):
+    path = root / MANIFEST_FILE
+    manifest = json.loads(path.read_text(encoding="utf-8"))
+    texts = list(spoilt(manifest))
+    assert len(texts) > 40
+    for text in texts:
+        path.write_text(text, encoding="utf-8")
+        assert stale(root)["03_failure_localization/alpha"] == "manifest.json is not as it was written", text
+    path.write_bytes(b"\xff\xfe")
+    assert stale(root)["03_failure_localization/alpha"] == "manifest.json is not as it was written"
+    finish(root, stages=["03_failure_localization"])
+    assert stale(root) == {}
 
 
 def test_another_prepared_student_restales_everything(root):
@@ -178,13 +240,44 @@ def test_another_prepared_student_restales_everything(root):
     assert stale_stages(root) == sorted(PARAMETERS)
 
 
-def test_a_further_round_starts_from_the_carried_arm(root):
-    write(root / "notebooks" / "profiles" / "cpu.toml", 'carry_arm = "corr"\n' + PROFILE)
+def second_round(root, carry="corr"):
+    write(root / "notebooks" / "profiles" / "cpu.toml", f'carry_arm = "{carry}"\n{PROFILE}')
+    return load_profile("cpu", root, round=2)
+
+
+def test_a_second_round_starts_from_the_carried_arm_and_leaves_the_first_as_it_is(root):
+    second = build_units(second_round(root))
     assert stale(root) == {}
-    second = build_units(load_profile("cpu", root, round=2))
-    assert [unit.dir for unit in second["01_harness_evolution"][0].inputs] == [
-        root / "outputs/cpu/r1/05_training/corr/s0"
-    ]
+    carried = [root / "outputs/cpu/r1/05_training/corr/s0"]
+    for stage in ("01_harness_evolution", "02_rollouts", "04_correction", "05_training", "06_evaluation"):
+        for unit in second[stage]:
+            assert [source.dir for source in unit.inputs if source.round == 1] == carried
+    first = build_units(load_profile("cpu", root))
+    assert [unit.path for unit in all_units(second)] == [unit.path for unit in all_units(first)]
+
+
+@pytest.mark.parametrize(
+    ("carry", "words"),
+    [("core", "'core' names an arm that does not exist here; trained arms: corr"),
+     ("base", "'base' names an arm that is trained on nothing; trained arms: corr"),
+     ("", "'' names an arm that does not exist here; trained arms: corr")],
+)  # fmt: skip
+def test_an_arm_that_cannot_be_carried_is_refused_with_those_that_can(root, carry, words):
+    with pytest.raises(UserError, match=f"cpu.toml: carry_arm = {words}"):
+        build_units(second_round(root, carry))
+
+
+def test_a_third_round_is_refused_because_no_stage_stacks_adapters(root):
+    with pytest.raises(UserError, match="round = 3.*ROUND=2 at most"):
+        build_units(replace(second_round(root), round=3))
+
+
+def test_the_committed_profiles_can_start_a_second_round():
+    root = find_root(__file__.rsplit("/", 1)[0])
+    for name in profile_names(root):
+        units = build_units(load_profile(name, root, round=2))
+        sources = {source.path for unit in all_units(units) for source in unit.inputs if source.round == 1}
+        assert sources == {"05_training/corr_hstar/s0"}
 
 
 def test_a_module_that_is_no_python_is_named(root):

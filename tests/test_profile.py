@@ -78,7 +78,7 @@ def test_a_faulty_arm_is_refused_by_its_number_and_key(root, change, words):
 
 
 def test_an_int_will_do_for_a_float(root):
-    value = profile_with(root, "temperature = 1").values["temperature"]
+    value = profile_with(root, f"temperature = 1\n{PROFILE}").values["temperature"]
     assert value == 1.0 and isinstance(value, float)
 
 
@@ -88,7 +88,7 @@ def test_a_missing_profile_is_refused_with_the_ones_that_exist(root):
 
 
 def test_a_profile_can_be_given_by_path(root):
-    path = write(root / "elsewhere" / "mine.toml", "max_turns = 3")
+    path = write(root / "elsewhere" / "mine.toml", PROFILE.replace("max_turns = 14", "max_turns = 3"))
     profile = load_profile(str(path), root)
     assert (profile.name, profile.reference) == ("mine", "elsewhere/mine.toml")
     assert load_profile(profile.reference, root).values["max_turns"] == 3

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from toy_project import finish, make_project, write, write_notebook
+from toy_project import PARAMETERS, PROFILE, WORK, finish, make_project, write, write_notebook
 
 LIBRARY = Path(__file__).resolve().parents[1]
 OPENING = 'from coevo_lib.stage import open_stage\nstage = open_stage("02_rollouts", globals())'
@@ -83,6 +83,26 @@ def test_mistakes_end_with_status_2_and_one_line_before_any_kernel(root):
         assert not (root / ".cache" / "executed").exists()
 
 
+@pytest.mark.parametrize("words", [["run", "--round", "two"], ["nothing"], [], ["force"]])
+def test_words_that_are_not_understood_are_answered_in_one_line(root, words):
+    done = coevo(root, *words)
+    assert done.returncode == 2 and done.stdout == "" and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: ") and "--help" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["coevo_lib", "status"], ["coevo_lib", "lint"], ["coevo_lib.new_task", "hives"]])
+@pytest.mark.parametrize("buffered", [True, False])
+def test_a_reader_that_goes_early_is_no_error_to_speak_of(root, words, buffered):
+    profiles = root / "notebooks" / "profiles"
+    (profiles / "smoke.toml").write_bytes((profiles / "cpu.toml").read_bytes())
+    settings = {**environment(), "PYTHONUNBUFFERED": "" if buffered else "1"}
+    run = subprocess.Popen(
+        [sys.executable, "-P", "-m", *words], cwd=root, env=settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    run.stdout.close()
+    assert run.stderr.read() == b"" and run.wait() == 141
+
+
 def test_a_stage_run_alone_names_what_it_lacks(root):
     done = coevo(root, "run", "--stage", "rollouts")
     assert done.returncode == 2 and "make evolution PROFILE=cpu" in done.stderr
@@ -104,7 +124,77 @@ def test_a_failing_notebook_says_why_and_where_its_cells_are(root, cell, status,
     assert done.returncode == status
     assert all(word in done.stderr for word in words), done.stderr
     if cell != "pass":
-        assert ".cache/executed/cpu/r1/02_rollouts.ipynb" in done.stderr
+        assert ".cache/unfinished/cpu/r1/02_rollouts.ipynb" in done.stderr
+
+
+@pytest.mark.parametrize("end", ["1 / 0", "import os, signal\n    os.kill(os.getpid(), signal.SIGKILL)"])
+def test_a_notebook_that_stops_after_writing_its_units_runs_until_it_comes_to_its_end(root, end):
+    finish(root)
+    refuses = write(root / "refuses", "")
+    check = f"from pathlib import Path\nif Path({str(refuses)!r}).exists():\n    {end}"
+    imports = "from coevo_lib.files import write_text_atomic"
+    write_notebook(root, "02_rollouts", [f"{imports}\n{OPENING}", WORK, "stage.close()", check])
+    finish(root, stages=["01_harness_evolution"])
+    assert coevo(root, "run").returncode == 1
+    written = [path.read_bytes() for path in sorted((root / "outputs/cpu/r1/02_rollouts").rglob("*.*"))]
+
+    lines = dict(line.split(maxsplit=1) for line in coevo(root, "status").stdout.splitlines())
+    reason = "stale  its notebook did not come to its end: .cache/unfinished/cpu/r1/02_rollouts.ipynb"
+    assert lines["02_rollouts/alpha"] == lines["02_rollouts/beta"] == reason
+    assert lines["03_failure_localization/alpha"] == "waits  reads 02_rollouts/alpha"
+    again = coevo(root, "run")
+    assert again.returncode == 1 and "02_rollouts              did not come to its end: again (2 units)" in again.stdout
+    assert not executed(root, "02_rollouts").exists()
+
+    refuses.unlink()
+    assert coevo(root, "run").returncode == 0
+    assert written == [path.read_bytes() for path in sorted((root / "outputs/cpu/r1/02_rollouts").rglob("*.*"))]
+    assert executed(root, "02_rollouts").is_file() and coevo(root, "run").stdout.count("fresh (") == 7
+
+
+def test_a_report_holds_only_what_came_to_its_end(root):
+    finish(root)
+    shown = executed(root, "02_rollouts")
+    failed = root / ".cache" / "unfinished" / "cpu" / "r1" / "02_rollouts.ipynb"
+    for path, words in ((shown, "before"), (failed, "Unhappily")):
+        write(path, (root / "notebooks" / "02_rollouts.ipynb").read_text(encoding="utf-8").replace("Next.", words))
+    told = coevo(root, "report")
+    assert "note: 02_rollouts did not come to its end; run it again: make reproduce PROFILE=cpu" in told.stdout
+    index = (root / "report" / "cpu" / "index.html").read_text(encoding="utf-8")
+    assert "02_rollouts did not come to its end the last time" in index
+    page = (root / "report" / "cpu" / "r1" / "02_rollouts.html").read_text(encoding="utf-8")
+    assert "before" in page and "Unhappily" not in page
+
+
+def test_status_of_a_second_round_lists_its_units_and_says_what_they_wait_for(root):
+    write(root / "notebooks" / "profiles" / "cpu.toml", f'carry_arm = "corr"\n{PROFILE}')
+    again = "--round", "2"
+    finish(root, stages=list(PARAMETERS)[:4])
+    lines = coevo(root, "status", *again).stdout.splitlines()
+    assert len(lines) == 16 and all("  waits  reads " in line for line in lines[:-2])
+    assert "waits  reads r1/05_training/corr/s0" in lines[0] and "round 2: 0 of 14 units fresh" in lines[-2]
+    why = "round 2 waits for outputs/cpu/r1/05_training/corr/s0, which is stale (never run); "
+    assert lines[-1] == f"{why}first run: make reproduce PROFILE=cpu"
+    for words in (["run"], ["run", "--stage", "01"]):
+        done = coevo(root, *words, *again)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1
+        assert "r1/05_training/corr/s0" in done.stderr and "make reproduce PROFILE=cpu" in done.stderr
+
+    finish(root)
+    lines = coevo(root, "status", *again).stdout.splitlines()
+    assert len(lines) == 15 and all("  stale  never run" in line for line in lines[:-1])
+    write(root / "outputs/cpu/r1/02_rollouts/alpha/rollouts.jsonl", "edited")
+    assert "r1/02_rollouts/alpha, which is stale (outputs not as written" in coevo(root, "run", *again).stderr
+
+
+def test_a_second_round_runs_and_leaves_the_first_alone(root):
+    write(root / "notebooks" / "profiles" / "cpu.toml", f'carry_arm = "corr"\n{PROFILE}')
+    finish(root)
+    done = coevo(root, "run", "--round", "2", "--stage", "01")
+    assert done.returncode == 0, done.stderr
+    assert (root / "outputs/cpu/r2/01_harness_evolution/alpha/s0/manifest.json").is_file()
+    assert "0 of 14" not in coevo(root, "status", "--round", "2").stdout
+    assert coevo(root, "run").stdout.count("fresh (") == 7
 
 
 def test_no_kernel_outlives_a_killed_run(root):

@@ -116,6 +116,16 @@ def test_a_table_shows_counts_as_whole_numbers_and_gives_sentences_room():
     assert ">3</td>" in text and ">12</td>" in text and ">1.000</td>" in text and 'class="text long"' in text
 
 
+def test_what_is_small_is_not_shown_as_zero():
+    text = Page(show_table(pd.DataFrame({"p": [0.00005, 0.0, 0.04, -0.2]}))).text
+    assert all(words in text for words in ("<0.001", "0.000", "0.040", "-0.200"))
+
+
+def test_a_table_without_rows_says_so():
+    page = Page(show_table(pd.DataFrame(columns=["arm", "success"]), "Failures by class"))
+    assert page.text.strip().endswith("Failures by class: no rows") and "table" not in page.tags
+
+
 def test_shown_html_stands_alone():
     html = show_trajectory(played()).html
     assert "http" not in html and "src=" not in html

@@ -93,6 +93,17 @@ def test_a_damaged_input_is_named_with_the_command_that_rebuilds_it(root, damage
         open_stage("02_rollouts", {"profile": "cpu"}, root)
 
 
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"outputs": {}}', "\xff", '["fingerprint", "detail", "outputs", "bytes"]']
+)
+def test_an_input_whose_manifest_is_spoilt_is_named_with_the_command_that_rebuilds_it(root, text):
+    finish(root, stages=["01_harness_evolution"])
+    path = root / "outputs/cpu/r1/01_harness_evolution/beta/s0/manifest.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"s0/manifest.json is not as it was written.*: make evolution PROFILE=cpu"):
+        open_stage("02_rollouts", {"profile": "cpu"}, root)
+
+
 def test_a_unit_gives_its_inputs_by_stage(root):
     finish(root, stages=list(PARAMETERS)[:5])
     stage = open_stage("06_evaluation", {"profile": "cpu"}, root)
@@ -100,7 +111,7 @@ def test_a_unit_gives_its_inputs_by_stage(root):
     assert [source.path for source in stage.input(unit, "05_training")] == ["05_training/corr/s0"]
     assert [source.path for source in stage.input(unit, "evolution")] == ["01_harness_evolution/beta/s0"]
     assert stage.input(stage.unit(arm="base", task="beta"), "05_training") == [] == stage.carried(unit)
-    assert unit.arm["loss"] == "corrected_turn"
+    assert unit.arm["loss"] == "corrected turn"
 
 
 def test_the_profile_fills_in_what_the_cell_left_at_its_default_and_an_edit_counts(root, capsys):

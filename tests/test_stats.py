@@ -81,6 +81,14 @@ def test_equal_arms_differ_by_exactly_zero():
     assert (result.difference, result.ci_low, result.ci_high, result.p) == (0.0, 0.0, 0.0, 1.0)
 
 
+@pytest.mark.parametrize("gains", [{"one": 0.0}, {"one": 1.0}, {"one": 0.1}, {"one": 0.3, "two": -0.1}])
+def test_nothing_is_detectable_where_no_pair_differs_from_the_others_of_its_task(gains):
+    a = {(task, str(i)): 0.1 * (i % 3) + gain for task, gain in gains.items() for i in range(20)}
+    result = paired_difference(a, {(task, i): a[task, i] - gains[task] for task, i in a})
+    assert result.difference == pytest.approx(sum(gains.values()) / len(gains))
+    assert math.isnan(result.minimum_detectable)
+
+
 def test_differences_between_tasks_do_not_widen_the_interval():
     a = {(task, str(i)): gain for task, gain in (("one", 0.9), ("two", 0.1)) for i in range(30)}
     result = paired_difference(a, dict.fromkeys(a, 0.0))

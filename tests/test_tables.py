@@ -7,12 +7,17 @@ import pytest
 
 from coevo_lib.errors import UserError
 from coevo_lib.harness import Harness
-from coevo_lib.measures import behaviour
+from coevo_lib.measures import apart, behaviour
 from coevo_lib.stats import wilson
 from coevo_lib.tables import (
+    COLUMNS,
+    NOTES,
+    PRIMARY,
+    PRIMARY_NAME,
     costs_table,
     localization_scores,
     markdown,
+    note,
     table1_contrasts,
     table1_success,
     table2_elements,
@@ -193,6 +198,48 @@ def test_behaviour_tells_calculators_loops_and_finishers_apart():
     result = one(behaviour(rows), task="all")
     assert (result.episodes, result.mean_turns, result.mean_tokens) == (3, 2, 10)
     assert (result.calc_share, result.loop_share, result.finished_share) == pytest.approx((1 / 3, 2 / 3, 1 / 3))
+
+
+def test_a_small_p_is_not_written_as_zero():
+    assert markdown(pd.DataFrame({"p": [0.00005, 0.0]})).splitlines()[2:] == ["| <0.001 |", "| 0.000 |"]
+
+
+def test_the_instance_that_tells_two_arms_apart_is_one_that_only_one_of_them_solved():
+    a, b = PRIMARY
+    rows = [row(a, 0, True), row(a, 1, True), row(a, 2, False), row("student_hstar", 0, False)]
+    rows += [row(b, 0, True), row(b, 1, False, status="fault"), row(b, 2, True)]
+    first, second = apart(rows, a, b)
+    assert (first["arm"], second["arm"]) == (a, b)
+    assert first["instance"] == second["instance"] == "mock/test/0002"
+    assert apart([found for found in rows if found["arm"] != b], a, b) == []
+    assert apart(rows[:5], a, b) == []
+
+
+def test_any_seed_can_tell_two_arms_apart():
+    rows = [row("a", 0, True), row("a", 0, True, seed=1), row("b", 0, True), row("b", 0, False, seed=1)]
+    assert [found["seed"] for found in apart(rows, "a", "b")] == [0, 1]
+
+
+def test_the_primary_contrast_comes_first():
+    frame = table1_contrasts([row(arm, 0, True) for arm in ("student_h0", "student_hstar", *PRIMARY)])
+    assert frame.contrast[0] == PRIMARY_NAME == " - ".join(PRIMARY)
+
+
+def test_what_a_reader_has_to_know_stands_under_the_written_table(tmp_path):
+    for name, columns in COLUMNS.items():
+        frame = pd.DataFrame([dict.fromkeys(columns.split(), 1)])
+        _, page = write_table(frame, tmp_path, name)
+        assert page.read_text() == markdown(frame) + (f"\n{NOTES[name]}\n" if name in NOTES else "")
+    assert "overlap" in NOTES["costs"] and "cannot be estimated" in NOTES["table1_contrasts"]
+
+
+def test_a_table_without_rows_says_so_and_keeps_its_header(tmp_path):
+    for name, columns in COLUMNS.items():
+        empty = pd.DataFrame(columns=columns.split())
+        text, page = write_table(empty, tmp_path, name)
+        assert text.read_text() == columns.replace(" ", ",") + "\n"
+        assert page.read_text().endswith(f"|\n\n{note(empty, name)}\n")
+    assert "No localiser has been scored" in note(localization_scores(), "localization_scores")
 
 
 def test_tables_without_rows_keep_their_columns():

@@ -21,15 +21,15 @@ max_turns = 14  # a comment
 name = "base"
 rows = "none"
 harness = "h0"
-loss = "none"
-match = "none"
+loss = ""
+match = ""
 
 [[arms]]
 name = "corr"
 rows = "correction"
 harness = "hstar"
-loss = "corrected_turn"
-match = "none"
+loss = "corrected turn"
+match = ""
 """
 WORK = """for unit in stage.todo:
     with stage.writing(unit) as out:
