@@ -1,5 +1,6 @@
 """The Makefile says in one line what a target lacks, before anything is set up or run."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,8 +12,10 @@ pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 
 
 def make(*words):
-    """What make would do; nothing is carried out."""
-    return subprocess.run(["make", "--dry-run", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    """What make would do; nothing is carried out. The variables of a make around it, as in `make test`, are kept out."""
+    outside = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+    command = ["make", "--dry-run", *words]
+    return subprocess.run(command, cwd=ROOT, env=outside, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize(
