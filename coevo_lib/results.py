@@ -42,6 +42,8 @@ class Collected:
     lineage: list[dict]
     training: list[dict]  # rollouts of stage 02
     corrections: list[dict]
+    judged: list[dict]  # planted failures and what the localiser said
+    planting: list[dict]  # counts of planted failures
     adapters: list[dict]  # what each training unit used
     hstar: dict[str, Harness]
     failures: list[dict]  # of the evaluation, with arm and class
@@ -62,7 +64,8 @@ def collect(stage: Stage) -> Collected:
     adapters = [{**u.key, **read_json(u.dir / "summary.json")} for u in stage.input(unit, "05_training")]
     return Collected(
         tasks, stage.parameters["arms"], rows, lineage, read("02_rollouts", "rollouts.jsonl"),
-        read("04_correction", "corrections.jsonl"), adapters, hstar, test_failures(stage, tasks, hstar, rows),
+        read("04_correction", "corrections.jsonl"), read("03_failure_localization", "judged.jsonl"),
+        read("03_failure_localization", "planting_counts.jsonl"), adapters, hstar, test_failures(stage, tasks, hstar, rows),
         [_seconds(u) for u in unit.inputs],
     )  # fmt: skip
 
@@ -104,7 +107,8 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table3_failures": tables.table3_failures(found.failures, counts),
         "table4_edits": tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
         "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
-        "localization_scores": tables.localization_scores(),
+        "localization_scores": tables.localization_scores(found.judged),
+        "planted_failures": tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),
     }
 

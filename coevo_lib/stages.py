@@ -48,6 +48,7 @@ STAGES = (
             "tables/table4_edits.csv",
             "tables/tasks.csv",
             "tables/localization_scores.csv",
+            "tables/planted_failures.csv",
             "tables/costs.csv",
         ),
     ),

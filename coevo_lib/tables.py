@@ -40,6 +40,7 @@ COLUMNS = {
     "table4_edits": "task kind element gain_select kept",
     "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
     "localization_scores": "method task class n exact within_one",
+    "planted_failures": "task class possible played recovered faults kept",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
 }
 # What a reader of a table has to know: written under it, and shown under it in a notebook.
@@ -48,13 +49,16 @@ NOTES = {
     "the pairs of each task all differ alike, most often because both arms did the same on every instance: without "
     "spread it cannot be estimated, and the interval has no width. paper_difference: the paper's; over its seven tasks "
     "where task = all.",
+    "localization_scores": "On planted failures: one known turn of a success of the student was damaged, it went on by "
+    "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
+    "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
+    "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
     "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
     "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. The "
     "clock time of a stage is in no artefact.",
 }
 EMPTY_NOTES = {
-    "localization_scores": "No localiser has been scored yet: this table fills once one has judged failures whose "
-    "failing turn is known.",
+    "localization_scores": "No failure was planted (n_planted = 0, or no success to plant in), so no localiser is scored.",
 }
 
 
@@ -193,6 +197,18 @@ def localization_scores(judged: Iterable[dict] = ()) -> pd.DataFrame:
         for (method, task, kind), away in groups.items()
     ]  # fmt: skip
     return _frame("localization_scores", found)
+
+
+def planted_failures(counts: Iterable[dict]) -> pd.DataFrame:
+    """How many failures were planted, by task and class of the damage: rows of planting_counts.jsonl as they are."""
+    return _frame("planted_failures", list(counts))
+
+
+def crossed(frame: pd.DataFrame, value: str, n: str) -> pd.DataFrame:
+    """Class by task, for reading: `value (n)` in each cell, empty where nothing was planted."""
+    shown = frame[frame[n] > 0].assign(cell=lambda f: [f"{v:.2g} ({m})" for v, m in zip(f[value], f[n])])
+    table = shown.pivot_table(index="class", columns="task", values="cell", aggfunc="first", sort=False)
+    return table.fillna("").rename_axis(columns=None).reset_index()
 
 
 def costs_table(entries: Iterable[dict]) -> pd.DataFrame:

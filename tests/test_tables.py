@@ -15,9 +15,11 @@ from coevo_lib.tables import (
     PRIMARY,
     PRIMARY_NAME,
     costs_table,
+    crossed,
     localization_scores,
     markdown,
     note,
+    planted_failures,
     table1_contrasts,
     table1_success,
     table2_elements,
@@ -181,6 +183,24 @@ def test_localization_is_scored_against_what_was_planted():
     assert list(localization_scores().columns) == ["method", "task", "class", "n", "exact", "within_one"]
 
 
+def test_a_crossed_table_shows_value_and_number_by_class_and_task():
+    rows = [{"method": "replay", "task": task, "class": kind, "planted": 3, "found": found}
+            for task, kind, found in [("a", "x", 3), ("a", "x", 4), ("b", "x", 3), ("b", "y", None)]]  # fmt: skip
+    table = crossed(localization_scores(rows), "exact", "n").set_index("class")
+    assert (table.loc["x", "a"], table.loc["x", "b"], table.loc["y", "b"]) == ("0.5 (2)", "1 (1)", "0 (1)")
+    assert table.loc["y", "a"] == "" and table.loc["all", "b"] == "0.5 (2)"
+
+
+def test_planted_failures_with_nothing_played_leave_their_cell_empty():
+    counts = [
+        {"task": "a", "class": kind, "possible": n, "played": n, "recovered": 0, "faults": 0, "kept": n}
+        for kind, n in [("x", 2), ("y", 0)]
+    ]
+    table = planted_failures(counts)
+    assert list(table.columns) == ["task", "class", "possible", "played", "recovered", "faults", "kept"]
+    assert list(crossed(table, "kept", "played")["class"]) == ["x"]
+
+
 def test_costs_are_summed_by_stage_task_and_arm():
     entries = [{"stage": "02", "task": "mock", "seconds": 1.5, "rollouts": 3}]
     entries += [{"stage": "02", "task": "mock", "seconds": 2}]
@@ -239,7 +259,7 @@ def test_a_table_without_rows_says_so_and_keeps_its_header(tmp_path):
         text, page = write_table(empty, tmp_path, name)
         assert text.read_text() == columns.replace(" ", ",") + "\n"
         assert page.read_text().endswith(f"|\n\n{note(empty, name)}\n")
-    assert "No localiser has been scored" in note(localization_scores(), "localization_scores")
+    assert "No failure was planted" in note(localization_scores(), "localization_scores")
 
 
 def test_tables_without_rows_keep_their_columns():
