@@ -6,7 +6,6 @@ The trace is what the student was asked in stage 02; without one, the benchmark 
 
 import argparse
 import csv
-import os
 import time
 from pathlib import Path
 
@@ -151,7 +150,6 @@ def main() -> None:
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--rows", type=int, default=24)
     options = parser.parse_args()
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")  # as in a stage; it must be set before torch
     write("engines.csv", bench_engines(options.profile, options.requests, options.concurrency))
     write("training.csv", bench_training(options.profile, options.rows))
 

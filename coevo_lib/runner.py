@@ -26,7 +26,6 @@ from coevo_lib.stages import BY_ID, MANIFEST, STAGES, TOUR, Unit, build_units, c
 WIDTH = max(len(stage.id) for stage in STAGES)
 QUIET = {
     HEADLESS: "1",
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",  # each new matrix shape costs a CPU primitive; it must be set before torch
     "JUPYTER_PREFER_ENV_PATH": "1",  # the kernel of this environment, whatever else is installed for the user
     "TQDM_DISABLE": "1",
     # Said of every adapter that is saved, and of a terminal without widgets: true, and of no use to a reader.

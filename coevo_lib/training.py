@@ -6,6 +6,7 @@ how an adapter is merged and served is `models`.
 """
 
 import csv
+import os
 import random
 import shutil
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 from coevo_lib.engines.base import render_chat
 from coevo_lib.errors import UserError
 
+os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")  # for the shapes to be kept; read when torch starts
 PAD = 64
 IGNORE = -100
 
