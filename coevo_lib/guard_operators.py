@@ -9,15 +9,15 @@ from coevo_lib.traces import Traces, lacks, refused, repeats, share_used, skippe
 
 
 def unread_items(harness: Harness, traces: Traces) -> list[Edit]:
-    """Finishing, or computing, with listed items unread is refused."""
+    """Finishing, or computing, is refused while items are listed that no call has used yet as every success does."""
     edits = []
     have = {(c.first, c.each) for c in harness.tools.composite}
-    n = traces.count(skipped_read(traces.pairs))
-    for first, each in traces.pairs:
+    for first, each in traces.due[:3]:
+        n = traces.count(skipped_read([(first, each)]))
         if n and traces.finishers and (first, each) not in have:
             for tools in (traces.finishers[:2], [*traces.finishers[:2], *traces.computers[:2]]):
                 guard = {"hook": "finish_guard", "tools": tools, "first": first, "each": each}
-                edits += guarded(harness, f"{n} failures finish with items of {first} unread", n * 0.9, guard)
+                edits += guarded(harness, f"{n} failures finish with items of {first} not in {each}", n * 0.9, guard)
     return edits
 
 
@@ -46,7 +46,7 @@ def mixed_up(harness: Harness, traces: Traces) -> list[Edit]:
 def left_out(harness: Harness, traces: Traces) -> list[Edit]:
     """Successes use at least some share of every answer; a computation that uses less is refused."""
     edits = []
-    for _, each in traces.pairs[:2]:
+    for _, each in traces.uses[:4]:
         good = [share for t in traces.solved if (share := share_used(t, traces.computers, each)) is not None]
         if len(good) < 3 or min(good) == 0:
             continue
@@ -86,8 +86,8 @@ def loops(harness: Harness, traces: Traces) -> list[Edit]:
 
 def notes(harness: Harness, traces: Traces) -> list[Edit]:
     """What is open, what is known, what was asked: shown again after an answer."""
-    n, edits = traces.count(skipped_read(traces.pairs)), []
-    for first, each in traces.pairs[:1] if n else []:
+    n, edits = traces.count(skipped_read(traces.due)), []
+    for first, each in [pair for pair in traces.pairs if pair in traces.due][:1] if n else []:
         unread = {"hook": "unread_list", "first": first, "each": each}
         edits.append(with_hooks(harness, f"{n} failures leave items unread", n * 0.4, unread))
         edits.append(with_hooks(harness, "facts scattered over turns", n * 0.3, {"hook": "ledger", "each": each}))

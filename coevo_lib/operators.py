@@ -25,7 +25,7 @@ def composites(harness: Harness, traces: Traces) -> list[Edit]:
     """Listing and reading in one call, with the two tools hidden or still shown."""
     edits = []
     have = {(c.first, c.each) for c in harness.tools.composite}
-    n = traces.count(skipped_read(traces.pairs)) + traces.count(repeats) / 2 + 0.3 * len(traces.failures)
+    n = traces.count(skipped_read(traces.due)) + traces.count(repeats) / 2 + 0.3 * len(traces.failures)
     for first, each in traces.pairs:
         if (first, each) in have or len(harness.tools.composite) >= 6:
             continue

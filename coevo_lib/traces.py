@@ -8,20 +8,27 @@ import re
 from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
+from coevo_lib.calls import Call
 from coevo_lib.hooks import stray_argument
 from coevo_lib.trajectory import ERROR, MALFORMED, REFUSED, Trajectory
 
 
 class Traces:
-    """What can be learned from trajectories: `known` teaches relations, `recent` shows the failures."""
+    """What can be learned from trajectories: `known` teaches relations, `recent` shows the failures.
+
+    uses: (first, each), where items that `first` listed go into `each`; pairs: those whose `each` takes nothing else, as
+    reading does; due: those where every success so far used every item.
+    """
 
     def __init__(self, known: list[Trajectory], recent: list[Trajectory]):
         self.failures = [t for t in recent if not t.success and t.status != "fault"]
         self.successes = [t for t in recent if t.success]
-        self.pairs = _pairs(known)
+        self.solved = [t for t in known if t.success]
+        self.uses = _pairs(known)
+        self.pairs = [pair for pair in self.uses if all(len(c.args) == 1 for c in _calls(known, pair[1]))]
+        self.due = [pair for pair in self.uses if not any(map(skipped_read([pair]), self.solved))]
         self.finishers = _tools(t.turns[-1].call for t in known if t.status == "finished")
         self.computers = [name for name in _computers(known) if name not in self.finishers]
-        self.solved = [t for t in known if t.success]
         self.always = _always(self.solved)
         self.writers = _tools(
             f.call for t in self.solved for f in t.facts if len(f.call.args) > 1 and not isinstance(f.value, list)
@@ -35,13 +42,17 @@ def _tools(calls) -> list[str]:
     return [name for name, _ in Counter(call.tool for call in calls if call).most_common()]
 
 
+def _calls(known: list[Trajectory], tool: str) -> list[Call]:
+    return [fact.call for t in known for fact in t.facts if fact.call.tool == tool]
+
+
 def _pairs(known: list[Trajectory]) -> list[tuple[str, str]]:
-    """(first, each): items that `first` listed were arguments of `each`, seen at least three times."""
+    """(first, each): items that `first` listed were the first arguments of `each`, seen at least three times."""
     count: Counter = Counter()
     for trajectory in known:
         listed: dict[str, str] = {}
         for fact in trajectory.facts:
-            if len(fact.call.args) == 1 and str(fact.call.args[0]) in listed:
+            if fact.call.args and str(fact.call.args[0]) in listed:
                 count[listed[str(fact.call.args[0])], fact.call.tool] += 1
             if isinstance(fact.value, list):
                 listed |= {str(item): fact.call.tool for item in fact.value}

@@ -119,6 +119,20 @@ def test_a_relation_seen_less_than_three_times_is_not_learned(mock):
     assert Traces(few, few).pairs == [] and Traces(few * 3, few).pairs == [("boxes", "open")]
 
 
+@pytest.mark.parametrize("name, uses, pairs, due", [
+    ("stock", {("products", "stock"), ("products", "requisition"), ("products", "notify")}, {("products", "stock"), ("products", "notify")},
+     {("products", "stock")}),
+    ("budget", {("managers", "wish"), ("managers", "decide")}, {("managers", "wish")}, {("managers", "wish"), ("managers", "decide")}),
+    ("refactor", {("places", "code"), ("places", "edit")}, {("places", "code")}, {("places", "code"), ("places", "edit")}),
+])  # fmt: skip
+def test_what_reads_an_item_what_writes_it_and_what_every_success_does_are_told_apart(tasks, name, uses, pairs, due):
+    task = tasks[name]
+    expert = ScriptedExpert(directness=0.0)
+    played = [e.trajectory for e in expert_episodes(expert, task, task.instances("evolve", 8), Harness(), 40)]
+    traces = Traces(played, played)
+    assert ({*traces.uses}, {*traces.pairs}, {*traces.due}) == (uses, pairs, due)
+
+
 def test_a_page_number_is_an_item_like_a_name(shopadmin):
     played = [
         e.trajectory
