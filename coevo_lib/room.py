@@ -24,8 +24,8 @@ from coevo_lib.task import load_task
 
 MAX_TURNS = 20
 SIZES = {
-    "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 4, 6), "anomaly": (2, 3, 5),
-    "webtest": (2, 3, 5), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),
+    "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 3, 4), "anomaly": (1, 2, 3),
+    "webtest": (2, 3, 4), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),
 }  # fmt: skip
 SIZES_ELSEWHERE = (2, 4, 6)
 
