@@ -53,6 +53,8 @@ NOTES = {
     "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
     "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
     "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
+    "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
+    "has; a profile's diversity says how many are used.",
     "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
     "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. The "
     "clock time of a stage is in no artefact.",
