@@ -15,7 +15,9 @@ _COMPARISONS = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne,
 }  # fmt: skip
 _NO_SUM = "not a sum; use numbers and + - * / ( )"
-_NO_COMPARISON = "not a comparison; write two or three numbers or sums with < <= > >= == != between them"
+_NO_COMPARISON = (
+    "not a comparison; write two or three numbers or sums with < <= > >= == != between them, once or twice with or"
+)
 
 
 class ArithmeticSyntaxError(ValueError):
@@ -29,8 +31,8 @@ def evaluate(text: str) -> float:
 
 
 def holds(text: str) -> bool:
-    """Whether a comparison such as 3<5 or 2<=4<=9 is true; between the signs stand numbers or sums."""
-    return _parsed(text, _compare, _NO_COMPARISON)
+    """Whether a comparison such as "3<5", "2<=4<=9" or "1<3 or 1>7" is true; between the signs stand numbers or sums."""
+    return _parsed(text, lambda tree: _compare(tree.body), _NO_COMPARISON)
 
 
 def _parsed(text: str, walk: Callable, otherwise: str):
@@ -57,8 +59,9 @@ def _round(value: float) -> float:
     return value
 
 
-def _compare(tree: ast.Expression) -> bool:
-    node = tree.body
+def _compare(node: ast.AST) -> bool:
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) and len(node.values) == 2:
+        return any([_compare(part) for part in node.values])
     if not isinstance(node, ast.Compare) or len(node.ops) > 2 or {*map(type, node.ops)} - _COMPARISONS.keys():
         raise ArithmeticSyntaxError(_NO_COMPARISON)
     values = [_round(_walk(part)) for part in (node.left, *node.comparators)]

@@ -184,15 +184,15 @@ class Choice(Scene):
         def then(item: str) -> None:
             (low, high), before = bounds[item], len(out)
             for value in values[item]:
-                if self.holds(f"{low}<={value}<={high}"):
+                if not self.holds(f"{value}<{low} or {value}>{high}"):
                     continue
                 out.append(value)
                 if not by_item:
                     self.write(item, value)
-                elif total == "all":
-                    break  # one number outside is enough
-            if by_item and len(out) > before:
-                self.alert(item)
+                elif len(out) == before + 1:
+                    self.alert(item)
+                    if total == "all":
+                        break  # one number outside is enough
 
         self.read_each(Call(self.names["list"], (group,)), items, shown, then)
         self._actor() if by_item else self._writer()

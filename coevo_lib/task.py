@@ -151,7 +151,7 @@ class DecidingWorld(AnswerWorld):
 
     @tool
     def compare(self, comparison: str) -> str:
-        """say yes or no to a comparison such as 3<5 or 2<=4<=9"""
+        """say yes or no to a comparison such as 3<5 or 3>9"""
         try:
             return "yes" if holds(comparison) else "no"
         except ArithmeticSyntaxError as error:

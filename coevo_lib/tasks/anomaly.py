@@ -122,7 +122,7 @@ class Anomaly(Task):
             return None  # an alarm cannot be taken back
         reading = read_all(now, style, Call("machines", (hall,)), "readings")
         for name in records if not (style.direct and reading) else ():
-            if name not in raised and (step := _decide(now, style, name, records[name], outside[name])):
+            if step := _decide(now, style, name, records[name], outside[name], name in raised):
                 return step
         windows = [fact.call for fact in view.facts if fact.call.tool == "window"]
         if reading and (not windows or windows[-1] != wanted):
@@ -136,16 +136,22 @@ class Anomaly(Task):
         return conclude(now, style, "+".join(map(str, terms)), "These are all readings in the window.")
 
 
-def _decide(view: View, style: Style, name: str, record: dict, outside: list[int]) -> tuple[Call, str] | None:
-    """The next call for a machine that was read and has no alarm: a comparison, or the alarm if it is due."""
+def _decide(
+    view: View, style: Style, name: str, record: dict, outside: list[int], raised: bool
+) -> tuple[Call, str] | None:
+    """The next call for a machine that was read: the alarm as soon as a comparison asks for it, or a comparison."""
     [low], [high] = record["low"], record["high"]
-    said = {f"{low}<={value}<={high}": None for value in record["got"]}
-    said |= {text: answer for (text,), answer in view.answers("compare").items() if text in said}
-    unasked = [text for text, answer in said.items() if answer is None]
-    settled = view.goal["kind"] == "all" and "no" in said.values()  # one reading is enough for an alarm
-    if unasked and not settled and not style.direct and "compare" in view.tools:
-        return Call("compare", (unasked[0],)), f"{name} is in its range only if this holds."
-    return (Call("alarm", (name,)), f"{name} got {outside[0]}, which is out of its range.") if outside else None
+    asked, compares = view.answers("compare"), not style.direct and "compare" in view.tools
+    texts = list(dict.fromkeys(f"{value}<{low} or {value}>{high}" for value in record["got"]))
+    known = [text for text in texts if (text,) in asked]
+    if outside and not raised and (not compares or any(asked[(text,)] == "yes" for text in known)):
+        return Call("alarm", (name,)), f"{name} got {outside[0]}, which is out of its range."
+    # One reading is enough for an alarm; one that somebody raised without comparing is taken as it is.
+    settled = raised and (view.goal["kind"] == "all" or not known)
+    if compares and not settled and len(known) < len(texts):
+        text = next(text for text in texts if text not in known)
+        return Call("compare", (text,)), f"{name} left its range if this holds."
+    return None
 
 
 def _day(rng: random.Random, name: str, bounds: list[int], window: tuple[int, int], out: int) -> list[list]:
