@@ -86,6 +86,7 @@ def test_no_text_raises_anything_but_a_syntax_error(text):
 @pytest.mark.parametrize("text, true", [
     ("3<5", True), ("5<3", False), ("5<5", False), ("5<=5", True), ("6>=7", False), ("7>6", True), ("4==4", True), ("4!=4", False),
     ("2<=4<=9", True), ("2<=1<=9", False), ("2<=9<=9", True), ("2<=10<=9", False), ("7*18<=132", True), ("7*18 > 132", False),
+    ("98<30 or 98>80", True), ("45<30 or 45>80", False), ("3<1 or 2<=4<=9", True),
     ("0.1+0.2==0.3", True), ("-3<-2", True), ("(1+2)*3<10", True),
 ])  # fmt: skip
 def test_a_comparison_holds_or_not(text, true):
@@ -93,7 +94,7 @@ def test_a_comparison_holds_or_not(text, true):
 
 
 @pytest.mark.parametrize("text", [
-    "", "3", "3+4", "3<", "<3", "1<2<3<4", "3<'5'", "a<b", "3 is 5", "3 in 5", "not 3<5", "3<5 and 5<7", "True<2", "3<5,", "1<2;3", "(3<5)<2",
+    "", "3", "3+4", "3<", "<3", "1<2<3<4", "3<'5'", "a<b", "3 is 5", "3 in 5", "not 3<5", "3<5 and 5<7", "3<5 or 2", "1<2 or 2<3 or 3<4", "1 or 2", "True<2", "3<5,", "1<2;3", "(3<5)<2",
     "9**9<3", "1" * 301,
 ])  # fmt: skip
 def test_what_is_no_comparison_is_refused_in_words(text):

@@ -134,16 +134,18 @@ def test_the_direct_expert_takes_fewer_turns(task, name):
         assert len(fast.turns) < len(slow.turns)
 
 
+def asks(low, value, high):
+    return Call("compare", (f"{value}<{low} or {value}>{high}",))
+
+
 def blocks(instance):
-    """Machine -> what a stepwise expert does about it once it was read: comparisons, then the alarm if it is due."""
+    """Machine -> what a stepwise expert does about it once it was read: comparisons, the alarm right after a yes."""
     done = {machine: [] for machine in parts(instance)[0]}
     for machine, value, inside in seen(instance):
-        low, high = instance.data["ranges"][machine]
-        if instance.goal["kind"] == "outside" or Call("alarm", (machine,)) not in done[machine]:
-            done[machine] = [c for c in done[machine] if c.tool == "compare"] + [
-                Call("compare", (f"{low}<={value}<={high}",)),
-                *([Call("alarm", (machine,))] if not inside or Call("alarm", (machine,)) in done[machine] else []),
-            ]
+        (low, high), alarm = instance.data["ranges"][machine], Call("alarm", (machine,))
+        if instance.goal["kind"] == "outside" or alarm not in done[machine]:
+            raised = inside or alarm in done[machine]
+            done[machine] += [asks(low, value, high), *([] if raised else [alarm])]
     return done
 
 
@@ -250,7 +252,7 @@ def detours(instance):
     yield [*reads, *(f'alarm("{m}")' for m in instance.data["alarms"])]
     yield [*reads[:3], render_call(compares[0]), *reads[3:], render_call(compares[-1])]
     yield [*map(render_call, compares), 'compare("1<2")', 'compare("many")']
-    yield [*reads, *(render_call(call).replace("<=", " <= ") for call in compares), f'alarm("{loud}")']
+    yield [*reads, *(render_call(call).replace("<", " < ") for call in compares), f'alarm("{loud}")']
     yield [f'machines("{hall}")', f'readings("{loud}")', f'alarm("{loud}")', *map(render_call, compares), asked]
 
 
@@ -302,13 +304,13 @@ def test_a_comparison_is_made_once_and_in_the_own_words_of_the_expert(task, one)
     for asked in compares:
         episode, done = begun(task, one, asked)
         assert play_expert(DIRECT, episode).success
-        assert episode.trajectory.calls[done:-2] == [call for call in calls if call != asked]
-        episode, done = begun(task, one, Call("compare", (asked.args[0].replace("<=", " <= "),)))
+        assert Counter(episode.trajectory.calls[done:-2]) == Counter(call for call in calls if call != asked)
+        episode, done = begun(task, one, Call("compare", (asked.args[0].replace("<", " < "),)))
         assert play_expert(DIRECT, episode).success
         assert episode.trajectory.calls[done:-2] == calls
 
 
-def test_one_no_is_enough_for_an_alarm_where_all_readings_are_summed(task):
+def test_one_yes_is_enough_for_an_alarm_where_all_readings_are_summed(task):
     """Also where somebody compared the last reading first."""
     tried = 0
     for instance in (i for i in sample(task, 100, ("train",)) if i.goal["kind"] == "all"):
@@ -316,7 +318,7 @@ def test_one_no_is_enough_for_an_alarm_where_all_readings_are_summed(task):
             low, high = instance.data["ranges"][machine]
             values = [(value, inside) for m, value, inside in seen(instance) if m == machine]
             if [inside for _, inside in values] == [True, False]:
-                asked = Call("compare", (f"{low}<={values[1][0]}<={high}",))
+                asked = asks(low, values[1][0], high)
                 episode, done = begun(task, instance, asked)
                 assert play_expert(DIRECT, episode).success
                 assert block[0] not in episode.trajectory.calls[done:]
