@@ -44,8 +44,11 @@ class Success:
         return any(isinstance(fact.value, list) for fact in self.turns[n].facts)
 
     def computing(self, n: int) -> bool:
-        several = any(isinstance(arg, str) and len(numbers_in(arg)) > 1 for arg in self.calls[n].args)
-        return several and all(isinstance(fact.value, (int, float)) for fact in self.turns[n].facts)
+        """Whether a text of numbers was answered with a number: of several, or of one with that one."""
+        values = [fact.value for fact in self.turns[n].facts]
+        texts = [arg for arg in self.calls[n].args if isinstance(arg, str)]
+        sums = any(len(numbers_in(t)) > 1 or re.fullmatch(NUMBER, t) and values == numbers_in(t) for t in texts)
+        return sums and all(isinstance(value, (int, float)) for value in values)
 
     def shown(self, n: int) -> str:
         """The prompt and all answers before a turn."""
@@ -137,8 +140,10 @@ def skipped_read(success: Success, n: int, rng: random.Random) -> Call | None:
     call, fresh = success.calls[n], success.fresh(n)
     for later in [m for m in success.answered if m > n] if call.tool in success.readers else ():
         other = success.calls[later]
-        if success.computing(later):
+        if success.computing(later):  # what was read, but is not in the sum, was not needed for it: no damage
             terms = [_without_answer(arg, success.answers[n], fresh) for arg in other.args]
+            if other == Call(other.tool, tuple(terms)):
+                return None
             other = Call(other.tool, tuple(terms))
         if not _pieces(" ".join(map(str, other.args))) & fresh:
             return None if other.tool == call.tool or other == success.finish else other
