@@ -123,7 +123,8 @@ def costs(found: Collected) -> list[dict]:
             entries.append({**where, "rollouts": 1, "generated_tokens": generated(row), "expert_calls": calls})
     for row in found.lineage:
         n = row.get("select_n", 0) + 2 * row.get("minibatch_n", 0)
-        entries.append({"stage": "01_harness_evolution", "task": row["task"], "rollouts": n})
+        spent = {"rollouts": n, "generated_tokens": row.get("generated_tokens", 0)}
+        entries.append({"stage": "01_harness_evolution", "task": row["task"], **spent})
     entries += [
         {"stage": "04_correction", "task": Path(r["task"]).stem, "rollouts": 1, "expert_calls": 1}
         for r in found.corrections

@@ -52,6 +52,8 @@ class Search:
             )
         self.lineage: list[dict] = []
         self.episodes = 0
+        self.tokens = 0  # generated so far
+        self._counted = 0  # of these, how many stand in the record
         self._edit: Edit | None = None
         self._exhausted = False
         self._error: Exception | None = None
@@ -66,6 +68,7 @@ class Search:
         jobs = student_jobs(self.task, batch, harness, self.budget.max_turns)
         played = [episode.trajectory for episode in roll_out(self.engine, jobs)]
         self.episodes += len(played)
+        self.tokens += sum(t.tokens for t in played)
         faults = [t.error for t in played if t.status == "fault"]
         if faults:
             raise RuntimeError(f"infrastructure fault during search: {faults[0]}")
@@ -114,6 +117,7 @@ class Search:
             "select_n": len(scores),
             "select_scores": [int(s) for s in scores],
         }
+        row["generated_tokens"] += self._spent()
 
     # ---- the record
 
@@ -123,9 +127,15 @@ class Search:
             "harness": harness.id,
             "elements": harness.elements(),
             "toml": harness.to_toml(),
+            "generated_tokens": self._spent(),
         } | fields
         self.lineage.append(row)
         return row
+
+    def _spent(self) -> int:
+        """Tokens generated since this was asked last."""
+        spent, self._counted = self.tokens - self._counted, self.tokens
+        return spent
 
     def _record(self, parent: Harness, before: list[float], after: list[float], accepted: bool) -> None:
         edit = self._edit
@@ -171,6 +181,7 @@ class Search:
             raise_on_exception=True,
             track_best_outputs=False,
         )
+        self.lineage[-1]["generated_tokens"] += self._spent()  # a last batch that led to no proposal
         self.seconds = time.time() - started
         return self.best
 

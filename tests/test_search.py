@@ -15,7 +15,7 @@ from coevo_lib.search import Budget, Search
 from coevo_lib.toolbox import check_harness
 
 BUDGET = Budget(proposals=5, minibatch=6, max_turns=8)
-EVERY_ROW = {"iteration", "harness", "elements", "toml", "kind", "element", "why", "accepted"}
+EVERY_ROW = {"iteration", "harness", "elements", "toml", "generated_tokens", "kind", "element", "why", "accepted"}
 PROPOSED = EVERY_ROW | {"parent", "minibatch_n", "minibatch_before", "minibatch_after", "newly_failing", "diff"}
 SCORED = {"select_successes", "select_n", "select_scores"}
 
@@ -78,6 +78,18 @@ def test_the_lineage_records_every_proposal(search):
             assert row["select_n"] == 10 and sum(row["select_scores"]) == row["select_successes"]
     assert any(row["accepted"] for row in proposed)
     json.dumps(found.lineage)
+
+
+def test_every_generated_token_stands_in_the_lineage(search, engine):
+    words = []
+
+    def counting(request):
+        words.append(engine.submit(request).result().output_tokens)
+        return engine.submit(request).result().text
+
+    found = search(engine=ScriptedEngine(counting))
+    found.run()
+    assert sum(row["generated_tokens"] for row in found.lineage) == found.tokens == sum(words) > 50
 
 
 def test_the_curve_never_falls_and_fits_a_table(search):
