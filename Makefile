@@ -43,7 +43,7 @@ test: .venv/.ready ## run the tests
 	@.venv/bin/python -m pytest -q tests
 
 lab: .venv/.ready ## open the notebooks in JupyterLab
-	@.venv/bin/jupyter lab notebooks/00_tour.ipynb
+	@.venv/bin/jupyter lab $$([ "$$(id -u)" = 0 ] && echo --allow-root) notebooks/00_tour.ipynb
 
 status: .venv/.ready ## show what is up to date, and why anything is not
 	@$(RUN) status $(STUDY)
