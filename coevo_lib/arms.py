@@ -1,7 +1,8 @@
 """Arms: which rows each trained arm gets. An arm is a row of the profile's table; no name is parsed.
 
 `rows` says whose work is kept: `expert` (its whole successes under the arm's harness: imitation),
-`correction` (one rewritten turn at the failing turn), `random_turn` (the same at a random turn), `own`
+`correction` (one rewritten turn at the failing turn), `random_turn` (the same at a random turn), `oec` (all turns of
+the expert from a random turn on: on-policy expert corrections of Lauffer et al., arXiv 2512.14895), `own`
 (the student's successes alone). Imitation and corrections are mixed with a few own successes, as in the
 paper. All arms of a contrast use one expert (rule 3).
 """
@@ -13,18 +14,18 @@ from dataclasses import dataclass
 from coevo_lib.agent import replay
 from coevo_lib.correction import correct, random_turn
 from coevo_lib.errors import UserError
-from coevo_lib.expert import ScriptedExpert
+from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.files import stable_seed
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure
 from coevo_lib.rollouts import expert_episodes
 from coevo_lib.rows import whole_rows
+from coevo_lib.stages import UNTRAINED
 from coevo_lib.task import Instance, Task
 from coevo_lib.trajectory import Trajectory
 
 HARNESSES = ("h0", "hstar")
-UNTRAINED = ("none", "scripted")
-ON_FAILURES = ("correction", "random_turn")
+ON_FAILURES = ("correction", "random_turn", "oec")
 
 
 @dataclass
@@ -48,7 +49,10 @@ class Quota:
 
 
 def arm_rows(arm: dict, expert: ScriptedExpert, materials: list[Material], quota: Quota, seed: int) -> list[dict]:
-    """The training rows of one arm, shuffled by seed; equal shares a task, as far as there are enough."""
+    """The training rows of one arm, shuffled by seed; equal shares a task, as far as there are enough.
+
+    Where the arm has another one `matched`, so many of them as carry loss on as much text as that one's rows do.
+    """
     share, own = -(-quota.rows // len(materials)), -(-quota.own // len(materials))
     rows: list[dict] = []
     for material in materials:
@@ -59,7 +63,24 @@ def arm_rows(arm: dict, expert: ScriptedExpert, materials: list[Material], quota
     if not rows:
         raise UserError(f"profile: arm {arm['name']}: no training rows; raise n_train, or drop the arm")
     random.Random(stable_seed("rows", arm["name"], seed)).shuffle(rows)
+    if arm.get("matched"):
+        rows = _until(rows, trained_text(arm_rows(arm["matched"], expert, materials, quota, seed)))
     return rows
+
+
+def trained_text(rows: list[dict]) -> int:
+    """Characters that carry loss."""
+    return sum(len(m["content"]) for row in rows for m, on in zip(row["messages"], row["mask"]) if on)
+
+
+def _until(rows: list[dict], most: int) -> list[dict]:
+    """The first rows, as many as hold at most so much trained text, and at least one."""
+    kept: list[dict] = []
+    for row in rows:
+        if kept and trained_text([*kept, row]) > most:
+            break
+        kept.append(row)
+    return kept
 
 
 def expert_for(arm: dict, expert: ScriptedExpert) -> ScriptedExpert:
@@ -134,8 +155,23 @@ def _correction(arm: dict, expert: ScriptedExpert, material: Material) -> list[d
     return _corrected(arm, expert, material, lambda trajectory: None)
 
 
+def _oec(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+    """The student plays up to a random turn, the expert from there to the end; its turns carry loss."""
+    harness, rows, teacher = material.harnesses[arm["harness"]], [], expert_for(arm, expert)
+    for trajectory in material.rollouts[arm["harness"]]:
+        if trajectory.instance not in material.failures:
+            continue
+        start = random_turn(trajectory, expert.seed)
+        texts = [turn.text for turn in trajectory.turns[:start]]
+        instance = material.instances[trajectory.instance]
+        episode = replay(material.task, instance, harness, texts, max_turns=material.max_turns)
+        if play_expert(teacher, episode).success:
+            rows += [{**row, "kind": "oec"} for row in whole_rows(episode, start)]
+    return rows
+
+
 def _random_turn(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
     return _corrected(arm, expert, material, lambda trajectory: random_turn(trajectory, expert.seed))
 
 
-BUILDERS = {"expert": _imitation, "correction": _correction, "random_turn": _random_turn, "own": _own}
+BUILDERS = {"expert": _imitation, "correction": _correction, "random_turn": _random_turn, "oec": _oec, "own": _own}

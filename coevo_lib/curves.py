@@ -11,6 +11,7 @@ from matplotlib.ticker import MaxNLocator
 
 from coevo_lib.drawing import BLACK, BLUE, GREEN, ORANGE, PERCENT, PINK, RED, STYLE, WIDTH, Drawing
 from coevo_lib.stats import wilson
+from coevo_lib.tables import NO_EDITS
 
 _SEARCH_COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, BLACK)
 _SEARCH_KEY = [
@@ -51,13 +52,14 @@ def evolution_figure(lineage: Sequence[dict]) -> Figure:
 
 
 def _searches(lineage: Sequence[dict]) -> dict[int, list[dict]]:
-    """Seed -> its rows."""
+    """Seed -> its rows: h0 and the proposals, without those that take h* apart."""
     seeds = dict.fromkeys(row["seed"] for row in lineage)
-    return {seed: [row for row in lineage if row["seed"] == seed] for seed in seeds}
+    proposals = [row for row in lineage if row["kind"] not in NO_EDITS[1:]]
+    return {seed: [row for row in proposals if row["seed"] == seed] for seed in seeds}
 
 
 def _accepted(rows: Sequence[dict]) -> list[dict]:
-    return [row for row in rows if row.get("select_n") and row["kind"] != "seed"]
+    return [row for row in rows if row.get("select_n") and row["kind"] not in NO_EDITS]
 
 
 def _edit_notes(lineage: Sequence[dict], width: int) -> list[tuple[str, str]]:

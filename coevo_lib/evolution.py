@@ -2,15 +2,19 @@
 
 import csv
 
+from coevo_lib.agent import Episode
+from coevo_lib.chat_meta_agent import ChatMetaAgent
 from coevo_lib.engines.base import Engine
 from coevo_lib.files import write_jsonl, write_text_atomic
 from coevo_lib.harness import Harness
+from coevo_lib.meta_agent import MetaAgent, RandomEdits
 from coevo_lib.rollouts import random_episode
 from coevo_lib.search import Budget, Search
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import instances, side_by_side
 from coevo_lib.task import Task, load_task
+from coevo_lib.toolbox import check_harness
 
 
 def budget(stage: Stage) -> Budget:
@@ -19,14 +23,17 @@ def budget(stage: Stage) -> Budget:
     return Budget(**{name: stage.parameters[name] for name in names})
 
 
-def evolve(stage: Stage, engine: Engine) -> dict[str, Search]:
-    """Runs every search still to do, side by side, and writes its files; returns label -> search."""
+def evolve(stage: Stage, engine: Engine, chat: Engine | None = None) -> dict[str, Search]:
+    """Runs every search still to do, side by side, and writes its files; returns label -> search.
+
+    A `chat` model proposes the edits in place of the offline meta-agent.
+    """
     todo = list(stage.todo)
-    searches = side_by_side(lambda unit: _search(stage, unit, engine), todo)
+    searches = side_by_side(lambda unit: _search(stage, unit, engine, chat), todo)
     return {unit.label: search for unit, search in zip(todo, searches)}
 
 
-def _search(stage: Stage, unit: Unit, engine: Engine) -> Search:
+def _search(stage: Stage, unit: Unit, engine: Engine, chat: Engine | None) -> Search:
     task = load_task(unit.task)
     search = Search(
         task,
@@ -35,7 +42,8 @@ def _search(stage: Stage, unit: Unit, engine: Engine) -> Search:
         engine,
         budget(stage),
         seed=unit.key["seed"],
-        report=lambda line: print(line, flush=True),
+        meta=_meta_agent(task, unit, chat),
+        report=lambda line: print(f"{unit.part} {line}".strip(), flush=True),
     )
     with stage.writing(unit) as out:
         best = search.run()
@@ -47,6 +55,15 @@ def _search(stage: Stage, unit: Unit, engine: Engine) -> Search:
             writer.writeheader()
             writer.writerows(rows)
     return search
+
+
+def _meta_agent(task: Task, unit: Unit, chat: Engine | None) -> MetaAgent | ChatMetaAgent:
+    if unit.part == "random_edits":
+        return RandomEdits(unit.key["seed"])
+    if chat is None:
+        return MetaAgent()
+    tools = Episode(task, task.instances("evolve", 1)[0], Harness()).toolbox.describe()
+    return ChatMetaAgent(chat, tools, lambda harness: check_harness(harness, task, "harness"))
 
 
 def random_play(task: Task, harness: Harness, n: int, max_turns: int) -> float:

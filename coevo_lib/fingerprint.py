@@ -15,7 +15,9 @@ from coevo_lib.source import file_hash, module_hashes, python_hash, reached_modu
 from coevo_lib.stages import MANIFEST, STAGES, STUDENT_MANIFEST, TOUR, Unit, outputs_base, task_file
 
 # These say which units exist; each unit's own share of them enters by its key, its arm and its inputs.
-STRUCTURE = frozenset({"profile", "round", "tasks", "search_seeds", "lora_seeds", "arms", "carry_arm"})
+STRUCTURE = frozenset(
+    {"profile", "round", "tasks", "search_seeds", "lora_seeds", "arms", "carry_arm", "random_edits", "ablation"}
+)
 # How the same numbers are computed or shown.
 PERFORMANCE = frozenset({"engine", "concurrency"})
 JOINT = (STAGES[4].id, STAGES[6].id, TOUR)  # stages whose units see the whole list of tasks

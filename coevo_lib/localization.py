@@ -3,7 +3,7 @@
 By expert replay: the world is replayed turn by turn, and after each turn the scripted expert, continuing
 the student's plan, counts the calls still needed. The failing turn is the one after the last turn that
 brought the end nearer. So a detour that is made good is not blamed, a skipped step is blamed where it
-was skipped, and an endless loop where it began. The chat-model localiser is a later seam.
+was skipped, and an endless loop where it began. Tables call it `oracle`; the others are in `localizers`.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Failure:
     turn: int | None
     failure_class: str
     evidence: str
-    method: str = "expert_replay"
+    method: str = "oracle"
     confidence: float = 1.0
 
 

@@ -28,9 +28,12 @@ def verdicts(rows: Iterable[dict]) -> dict[tuple[str, str], list[int]]:
     return found
 
 
-def instance_means(rows: Iterable[dict], arm: str) -> dict[tuple[str, str], float]:
-    """(task, instance) -> mean success of one arm over seeds and samples."""
-    return {key: mean(values) for key, values in verdicts(row for row in rows if row["arm"] == arm).items()}
+def instance_scores(rows: Iterable[dict], arm: str) -> dict[tuple[str, str], dict[int, float]]:
+    """(task, instance) -> training seed -> mean success of one arm over samples."""
+    found: dict[tuple[str, str], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for row in scored(row for row in rows if row["arm"] == arm):
+        found[row["task"], row["instance"]][row["seed"]].append(int(row["success"]))
+    return {key: {seed: mean(values) for seed, values in seeds.items()} for key, seeds in found.items()}
 
 
 def success(rows: list[dict]) -> dict:

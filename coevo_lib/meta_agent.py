@@ -1,12 +1,14 @@
 """The offline meta-agent: remembers what was played on `evolve`, proposes one typed harness edit at a time.
 
 What it can learn from traces is in `traces`, what it can propose in `operators`; whether an edit is kept is
-decided in `search`. A chat model can take its place: anything with `propose` will do.
+decided in `search`. A chat model can take its place (`chat_meta_agent`).
 """
 
+import random
 from dataclasses import dataclass, field
 
 from coevo_lib.edits import Edit
+from coevo_lib.files import stable_seed
 from coevo_lib.harness import Harness
 from coevo_lib.operators import edits_for
 from coevo_lib.traces import Traces
@@ -31,9 +33,25 @@ class MetaAgent:
         self.observe(trajectories)
         if all(t.success for t in trajectories):
             trajectories = [t for t in self.seen if t.harness == harness.id]
-        edits = sorted(edits_for(harness, Traces(self.seen, trajectories)), key=lambda edit: -edit.weight)
-        for edit in edits:
+        for edit in self._ordered(edits_for(harness, Traces(self.seen, trajectories))):
             if edit.harness.id not in self.tried and edit.harness.id != harness.id:
                 self.tried.add(edit.harness.id)
                 return edit
         return None
+
+    def learn(self, edit: Edit, before: int, after: int, n: int, accepted: bool) -> None:
+        """What became of an edit; here it is enough that no harness is proposed twice."""
+
+    def _ordered(self, edits: list[Edit]) -> list[Edit]:
+        return sorted(edits, key=lambda edit: -edit.weight)
+
+
+class RandomEdits(MetaAgent):
+    """The control of the meta-agent: the same operators, an edit drawn evenly, whatever the traces speak for."""
+
+    def __init__(self, seed: int = 0):
+        super().__init__()
+        self._random = random.Random(stable_seed("random edits", seed))
+
+    def _ordered(self, edits: list[Edit]) -> list[Edit]:
+        return self._random.sample(edits, len(edits))

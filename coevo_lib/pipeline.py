@@ -6,6 +6,7 @@ its newest checkpoint.
 
 import json
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,15 +18,21 @@ from coevo_lib.engines.base import Engine
 from coevo_lib.files import sha256_json, write_jsonl, write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure, localize
+from coevo_lib.localizers import Case, counterfactual, heuristic
+from coevo_lib.localizers import judge as by_chat
 from coevo_lib.models import default_cache_dir
-from coevo_lib.planting import judge, plant_failures
+from coevo_lib.planting import first_of_each, judge, plant_failures
 from coevo_lib.rollouts import expert_episodes, roll_out, student_jobs
+from coevo_lib.simplification import singles
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import evolved_harness, expert, instances, material, read_trajectories, student_of_round
-from coevo_lib.task import load_task
+from coevo_lib.task import Task, load_task
 from coevo_lib.training import Recipe, train_adapter
 from coevo_lib.trajectory import Trajectory
+
+CONTINUATIONS = 4  # of the student, sampled from one prefix, for the counterfactual localiser
+DRAWS = 0.7  # temperature of the arm that draws an instance many times
 
 
 def rollout_row(episode: Episode, harness_name: str, **fields) -> dict:
@@ -50,29 +57,89 @@ def roll_out_train(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
     return rows
 
 
-def localize_failures(stage: Stage, unit: Unit, engine: Engine) -> list[Failure]:
-    """03: the failing turn and its class, for every failed student rollout under h*; and planted failures to judge by."""
+def ablate(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
+    """02, beside the rollouts: h0, h*, and each element of h* alone on top of h0, on `select`."""
     task = load_task(unit.task)
-    harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
-    rolled = student_rollouts(stage, unit)
-    failed = [t for t in rolled["hstar"] if not t.success]
-    failures = [localize(task, train[t.instance], harness, t) for t in failed]
-    harnesses = {"hstar": harness, "h0": Harness()}
-    successes = [
-        Success(task, train[t.instance], played, t)
-        for name, played in harnesses.items()
-        for t in rolled[name]
-        if t.success
-    ]
+    best, select, turns = (
+        evolved_harness(stage, unit, task),
+        instances(stage, task, "select"),
+        stage.parameters["max_turns"],
+    )
+    tried = [("h0", Harness()), *((part.name, harness) for part, harness in singles(best, task)), ("h*", best)]
     with stage.writing(unit) as out:
-        wanted, turns = stage.parameters["n_planted"], stage.parameters["max_turns"]
-        planted, counts = plant_failures(engine, successes, wanted, turns)
-        judged = judge(planted, lambda m: localize(task, m.success.instance, m.success.harness, m.trajectory))
+        jobs = [job for _, harness in tried for job in student_jobs(task, select, harness, turns)]
+        ends = [episode.trajectory for episode in roll_out(engine, jobs)]
+        rows = []
+        for place, (name, harness) in enumerate(tried):
+            whole = [t for t in ends[place * len(select) :][: len(select)] if t.status != "fault"]
+            fields = {
+                "successes": sum(t.success for t in whole),
+                "n": len(whole),
+                "tokens": sum(t.tokens for t in whole),
+            }
+            rows.append({"task": task.name, "element": name, "harness": harness.id, **fields})
+        write_jsonl(out / "ablation.jsonl", rows)
+    return rows
+
+
+def localize_failures(stage: Stage, unit: Unit) -> list[Failure]:
+    """03: the failing turn and its class, for every failed student rollout under h*, by the oracle."""
+    with stage.writing(unit) as out:
+        failures = oracle(_failed_cases(stage, unit, load_task(unit.task)))
         write_jsonl(out / "failures.jsonl", [{"key": f"{f.instance}/hstar", **asdict(f)} for f in failures])
+    return failures
+
+
+def score_localizers(stage: Stage, unit: Unit, engine: Engine, chat: Engine | None = None) -> list[dict]:
+    """03, beside the failures: every localiser on planted failures, whose turn is known, and on real ones.
+
+    With a `chat` model there is a judge among them.
+    """
+    task = load_task(unit.task)
+    wanted, few, turns = (stage.parameters[name] for name in ("n_planted", "n_counterfactual", "max_turns"))
+    failed, judged, named = _failed_cases(stage, unit, task), [], []
+    with stage.writing(unit) as out:
+        planted, counts = plant_failures(engine, _successes(stage, unit, task), wanted, turns)
+        for localizer, most in _localizers(engine, chat, few, turns):
+            shown = planted if most is None else list(first_of_each(planted, most))
+            cases = [Case(task, m.success.instance, m.success.harness, m.trajectory) for m in shown]
+            judged += judge(shown, localizer(cases))
+            named += localizer(failed[:most])
         write_jsonl(out / "planted.jsonl", [made.to_json() for made in planted])
         write_jsonl(out / "planting_counts.jsonl", [{"task": task.name, **count} for count in counts])
         write_jsonl(out / "judged.jsonl", judged)
-    return failures
+        write_jsonl(out / "localized.jsonl", [{"task": task.name, **asdict(f)} for f in named])
+    return judged
+
+
+def _failed_cases(stage: Stage, unit: Unit, task: Task) -> list[Case]:
+    harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
+    return [Case(task, train[t.instance], harness, t) for t in student_rollouts(stage, unit)["hstar"] if not t.success]
+
+
+def _successes(stage: Stage, unit: Unit, task: Task) -> list[Success]:
+    """The student's successes on `train`, under h* before those under h0."""
+    train, rolled = {i.key: i for i in instances(stage, task, "train")}, student_rollouts(stage, unit)
+    harnesses = {"hstar": evolved_harness(stage, unit, task), "h0": Harness()}
+    return [
+        Success(task, train[t.instance], harness, t)
+        for name, harness in harnesses.items()
+        for t in rolled[name]
+        if t.success
+    ]
+
+
+def oracle(cases: list[Case]) -> list[Failure]:
+    """The localiser by expert replay, for many cases."""
+    return [localize(case.task, case.instance, case.harness, case.trajectory) for case in cases]
+
+
+def _localizers(engine: Engine, chat: Engine | None, few: int, max_turns: int) -> list[tuple[Callable, int | None]]:
+    """(localiser of many cases, how many planted failures a class, and real failures, it sees; None: all)."""
+    found = [(oracle, None), (lambda cases: [heuristic(case) for case in cases], None)]
+    if few:
+        found.append((lambda cases: counterfactual(engine, cases, CONTINUATIONS, max_turns), few))
+    return [*found, (lambda cases: by_chat(chat, cases), None)] if chat else found
 
 
 def student_rollouts(stage: Stage, unit: Unit) -> dict[str, list[Trajectory]]:
@@ -140,11 +207,19 @@ def evaluate(stage: Stage, unit: Unit, engine: Engine) -> float:
     """06: one arm on the `test` instances of one task; a scripted arm is played by the expert. Returns success."""
     task, turns = load_task(unit.task), stage.parameters["max_turns"]
     harness = evolved_harness(stage, unit, task) if unit.arm["harness"] == "hstar" else Harness()
+    draws = unit.arm.get("samples", 1)
     test, fields = instances(stage, task, "test"), {"arm": unit.key["arm"], "seed": unit.key["seed"]}
     with stage.writing(unit) as out:
         if unit.arm["rows"] == "scripted":
             episodes = expert_episodes(expert(stage), task, test, harness, turns)
         else:
-            episodes = roll_out(engine, student_jobs(task, test, harness, turns))
+            jobs = student_jobs(task, test, harness, turns, samples=range(draws))
+            episodes = _best_of(roll_out(engine, jobs, temperature=DRAWS if draws > 1 else 0.0), draws)
         write_jsonl(out / "rollouts.jsonl", [rollout_row(e, unit.arm["harness"], **fields) for e in episodes])
     return sum(e.trajectory.success for e in episodes) / len(episodes)
+
+
+def _best_of(episodes: list[Episode], n: int) -> list[Episode]:
+    """One episode of every n that played one instance: the verifier picks a success if there is one."""
+    groups = [episodes[start : start + n] for start in range(0, len(episodes), n)]
+    return [next((e for e in group if e.trajectory.success), group[0]) for group in groups]

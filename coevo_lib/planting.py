@@ -5,7 +5,8 @@ turn and class. How often it recovers is counted, since an easily mended damage 
 """
 
 import random
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -135,14 +136,22 @@ def _next_batch(open_ones: dict[str, list[Planting]], counts: dict[str, dict], w
     return batch
 
 
-def judge(planted: list[Planted], localize: Callable[[Planted], Failure]) -> list[dict]:
-    """Rows {method, task, class, planted, found}: which turn was damaged, and which one a localiser names.
+def judge(planted: Sequence[Planted], failures: Sequence[Failure]) -> list[dict]:
+    """Rows {method, task, class, planted, found, named}: which turn was damaged, which turn and class a localiser named.
 
-    `localize` may look at the trajectory, not at what was planted. `found` is None where it names no turn.
+    failures: what it said of each trajectory; `found` is None where it names no turn.
     """
-    rows = []
+    return [
+        {"method": failure.method, "task": made.trajectory.task, "class": made.failure_class,
+         "planted": made.turn, "found": failure.turn, "named": failure.failure_class}
+        for made, failure in zip(planted, failures, strict=True)
+    ]  # fmt: skip
+
+
+def first_of_each(planted: Sequence[Planted], n: int) -> Iterator[Planted]:
+    """The first n of every class, in their order: for localisers that cost too much to see them all."""
+    seen: Counter = Counter()
     for made in planted:
-        failure = localize(made)
-        names = {"method": failure.method, "task": made.trajectory.task, "class": made.failure_class}
-        rows.append({**names, "planted": made.turn, "found": failure.turn})
-    return rows
+        seen[made.failure_class] += 1
+        if seen[made.failure_class] <= n:
+            yield made

@@ -20,6 +20,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "n_train": (1, ANY),
     "n_test": (1, ANY),
     "n_planted": (0, ANY),
+    "n_counterfactual": (0, ANY),
     "diversity": (1, ANY),
     "max_turns": (1, ANY),
     "proposals": (1, ANY),
@@ -35,13 +36,16 @@ RANGES: dict[str, tuple[float, float]] = {
     "own_rows": (0, ANY),
     "concurrency": (1, 4096),
 }
+ARM_RANGES = {"directness": (0, 1), "persistence": (0, 1), "samples": (1, 1000)}
 NEVER_EMPTY = {"tasks": "a task", "search_seeds": "a seed", "lora_seeds": "a seed", "arms": "a table [[arms]]"}
 # `rows` of an arm -> its `loss` (rule 8): the field says what is done, so it may say nothing else.
 LOSS = {
     "none": "",
     "scripted": "",
+    "best_of_n": "",
     "expert": "every assistant turn",
     "own": "every assistant turn",
+    "oec": "the expert's turns",
     "correction": "corrected turn",
     "random_turn": "corrected turn",
 }
@@ -65,12 +69,14 @@ def check_values(values: dict[str, Any], shown: str) -> None:
         from coevo_lib.engines import KINDS
 
         _check_word(f"{shown}: engine", values["engine"], KINDS)
+    if bool(values.get("chat_url")) != bool(values.get("chat_model")):
+        raise UserError(f"{shown}: chat_url and chat_model: give both, or leave both empty")
     if values.get("arms"):
         _check_arms(values["arms"], shown)
 
 
 def _check_range(key: str, value: Any, where: str) -> None:
-    least, most = RANGES[key]
+    least, most = {**RANGES, **ARM_RANGES}[key]
     for item in value if isinstance(value, list) else [value]:
         if not least <= item <= most:
             allowed = f"{least:g} or more" if most == ANY else f"{least:.10g} to {most:.10g}"
@@ -84,6 +90,7 @@ def _check_word(where: str, value: str, known: tuple[str, ...]) -> None:
 
 def _check_arms(arms: list[dict[str, Any]], shown: str) -> None:
     from coevo_lib.arms import check_arms
+    from coevo_lib.stages import UNTRAINED
 
     try:
         check_arms(arms)
@@ -91,9 +98,10 @@ def _check_arms(arms: list[dict[str, Any]], shown: str) -> None:
         raise UserError(f"{shown}: {str(error).removeprefix('profile: ')}") from None
     for arm in arms:
         where = f"{shown}: arms: {arm['name']}"
-        for key in filter(arm.__contains__, RANGES):
+        for key in filter(arm.__contains__, ARM_RANGES):
             _check_range(key, arm[key], f"{where}: {key}")
-        _check_word(f"{where}: match", arm["match"], ("",))
+        others = [other["name"] for other in arms if other["rows"] not in UNTRAINED and not other["match"]]
+        _check_word(f"{where}: match", arm["match"], ("", *(name for name in others if name != arm["name"])))
         if arm["loss"] != LOSS[arm["rows"]]:
             fix = f"use loss = {LOSS[arm['rows']]!r} with rows = {arm['rows']!r}"
             raise UserError(f"{where}: loss = {arm['loss']!r} is not what is done; {fix}")

@@ -39,11 +39,14 @@ class Collected:
     tasks: list[Task]
     arms: list[dict]
     rows: list[dict]  # evaluation rows
-    lineage: list[dict]
+    lineage: list[dict]  # of the searches that gave h*
     training: list[dict]  # rollouts of stage 02
     corrections: list[dict]
     judged: list[dict]  # planted failures and what the localiser said
     planting: list[dict]  # counts of planted failures
+    localized: list[dict]  # what each localiser said of real failures
+    ablation: list[dict]  # h0, each element of h* alone, h*
+    searches: list[dict]  # `lineage` and that of the searches with random edits
     adapters: list[dict]  # what each training unit used
     hstar: dict[str, Harness]
     failures: list[dict]  # of the evaluation, with arm and class
@@ -57,15 +60,18 @@ def collect(stage: Stage) -> Collected:
     hstar = {task.name: evolved_harness(stage, unit, task) for task in tasks}
 
     def read(stage_id: str, name: str) -> list[dict]:
-        return [{**u.key, **row} for u in stage.input(unit, stage_id) for row in read_jsonl(u.dir / name)]
+        sources = [u for u in stage.input(unit, stage_id) if name in u.promised]
+        return [{**u.key, **row} for u in sources for row in read_jsonl(u.dir / name)]
 
-    lineage = [{**row, "task": Path(row["task"]).stem} for row in read("01_harness_evolution", "lineage.jsonl")]
+    searches = [{**row, "task": Path(row["task"]).stem} for row in read("01_harness_evolution", "lineage.jsonl")]
+    lineage = [row for row in searches if "part" not in row]
     rows = read("06_evaluation", "rollouts.jsonl")
     adapters = [{**u.key, **read_json(u.dir / "summary.json")} for u in stage.input(unit, "05_training")]
     return Collected(
         tasks, stage.parameters["arms"], rows, lineage, read("02_rollouts", "rollouts.jsonl"),
         read("04_correction", "corrections.jsonl"), read("03_failure_localization", "judged.jsonl"),
-        read("03_failure_localization", "planting_counts.jsonl"), adapters, hstar, test_failures(stage, tasks, hstar, rows),
+        read("03_failure_localization", "planting_counts.jsonl"), read("03_failure_localization", "localized.jsonl"),
+        read("02_rollouts", "ablation.jsonl"), searches, adapters, hstar, test_failures(stage, tasks, hstar, rows),
         [_seconds(u) for u in unit.inputs],
     )  # fmt: skip
 
@@ -108,6 +114,10 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table4_edits": tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
         "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
         "localization_scores": tables.localization_scores(found.judged),
+        "localization_classes": tables.localization_classes(found.judged),
+        "localization_agreement": tables.agreement(found.localized),
+        "ablation": tables.ablation(found.ablation),
+        "search_controls": tables.search_controls(found.searches),
         "planted_failures": tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),
     }
@@ -121,8 +131,9 @@ def costs(found: Collected) -> list[dict]:
             calls = len(row["turns"]) if row["author"] == "expert" else 0
             where = {"stage": stage_id, "task": row["task"], "arm": row.get("arm", "")}
             entries.append({**where, "rollouts": 1, "generated_tokens": generated(row), "expert_calls": calls})
-    for row in found.lineage:
-        n = row.get("select_n", 0) + 2 * row.get("minibatch_n", 0)
+    for row in found.searches:
+        twice = row["kind"] == "seed"  # for the noise
+        n = row.get("select_n", 0) * (2 if twice else 1) + 2 * row.get("minibatch_n", 0)
         spent = {"rollouts": n, "generated_tokens": row.get("generated_tokens", 0)}
         entries.append({"stage": "01_harness_evolution", "task": row["task"], **spent})
     entries += [
@@ -141,7 +152,7 @@ def loop_numbers(found: Collected, table1: pd.DataFrame) -> tuple[dict, dict]:
     played = [row for row in found.training if row["harness_name"] == "hstar"]
     rows = {a["arm"]: a["rows"] for a in found.adapters if a["seed"] == min(b["seed"] for b in found.adapters)}
     counts = {
-        "proposals": sum(row["kind"] != "seed" for row in found.lineage),
+        "proposals": sum(row["kind"] not in tables.NO_EDITS for row in found.lineage),
         "rollouts": sum(row["author"] == "student" for row in played),
         "failures": sum(row["author"] == "student" and not row["success"] for row in played),
         "expert_successes": sum(row["author"] == "expert" and row["success"] for row in played),

@@ -46,13 +46,15 @@ def _play_job(engine: Engine, job: Callable[[], Episode], temperature: float) ->
     return episode
 
 
-def student_jobs(task: Task, instances: list[Instance], harness: Harness, max_turns: int, samples: int = 1) -> list:
-    """One job per instance and sample."""
+def student_jobs(
+    task: Task, instances: list[Instance], harness: Harness, max_turns: int, samples: Iterable[int] = (0,)
+) -> list:
+    """One job per instance and sample; another sample is played anew, an equal one may come from the cache."""
 
     def job(instance, sample):
         return lambda: Episode(task, instance, harness, max_turns=max_turns, sample=sample)
 
-    return [job(instance, sample) for instance in instances for sample in range(samples)]
+    return [job(instance, sample) for instance in instances for sample in samples]
 
 
 def expert_episodes(

@@ -8,16 +8,17 @@ from coevo_lib.agent import Episode, chat
 from coevo_lib.trajectory import Trajectory
 
 
-def whole_rows(episode: Episode) -> list[dict]:
-    """Every assistant turn carries loss: imitation and own successes.
+def whole_rows(episode: Episode, start: int = 0) -> list[dict]:
+    """Every assistant turn from `start` on carries loss: imitation and own successes from the first.
 
     One row an episode; one row a turn where the harness trims the context, since then no single chat
     shows what the student sees in each turn.
     """
     if episode.harness.context.keep:
-        return [turn_row(episode, index, turn.text) for index, turn in enumerate(episode.turns)]
+        return [turn_row(episode, index, turn.text) for index, turn in enumerate(episode.turns) if index >= start]
     messages = episode.messages()[:-1]
-    return [_row(messages, [m["role"] == "assistant" for m in messages], episode.trajectory)]
+    turns = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    return [_row(messages, [index in turns[start:] for index in range(len(messages))], episode.trajectory)]
 
 
 def turn_row(episode: Episode, index: int, text: str) -> dict:

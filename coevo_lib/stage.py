@@ -53,6 +53,10 @@ class Stage:
         """Since the stage was opened."""
         return time.monotonic() - self._opened
 
+    def of_part(self, part: str = "") -> list[Unit]:
+        """The main units, or those of a named part, which check or control them."""
+        return [unit for unit in self.units if unit.part == part]
+
     def unit(self, **key: Any) -> Unit:
         """The one unit with these key values, e.g. `stage.unit(task="attendance")`."""
         found = [unit for unit in self.units if key.items() <= unit.key.items()]

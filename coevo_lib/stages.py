@@ -15,6 +15,7 @@ from coevo_lib.profile import Profile
 MANIFEST = "manifest.json"
 STUDENT_MANIFEST = "student/manifest.json"
 TOUR = "00_tour"
+UNTRAINED = ("none", "scripted", "best_of_n")  # `rows` of an arm that has no adapter
 
 
 @dataclass(frozen=True)
@@ -24,15 +25,18 @@ class Stage:
     id: str
     target: str  # its name in the Makefile
     promised: tuple[str, ...]  # files that every unit of it holds when done
+    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)  # the same for units beside the main ones
 
 
+SEARCHED = ("lineage.jsonl", "best.toml", "curve.csv")
 STAGES = (
-    Stage("01_harness_evolution", "evolution", ("lineage.jsonl", "best.toml", "curve.csv")),
-    Stage("02_rollouts", "rollouts", ("rollouts.jsonl",)),
+    Stage("01_harness_evolution", "evolution", SEARCHED, {"random_edits": SEARCHED}),
+    Stage("02_rollouts", "rollouts", ("rollouts.jsonl",), {"ablation": ("ablation.jsonl",)}),
     Stage(
         "03_failure_localization",
         "localization",
-        ("failures.jsonl", "planted.jsonl", "planting_counts.jsonl", "judged.jsonl"),
+        ("failures.jsonl",),
+        {"planted": ("planted.jsonl", "planting_counts.jsonl", "judged.jsonl", "localized.jsonl")},
     ),
     Stage("04_correction", "correction", ("corrections.jsonl",)),
     Stage("05_training", "training", ("rows.jsonl", "adapter/adapter_config.json", "training_log.csv", "summary.json")),
@@ -48,7 +52,11 @@ STAGES = (
             "tables/table4_edits.csv",
             "tables/tasks.csv",
             "tables/localization_scores.csv",
+            "tables/localization_classes.csv",
+            "tables/localization_agreement.csv",
             "tables/planted_failures.csv",
+            "tables/ablation.csv",
+            "tables/search_controls.csv",
             "tables/costs.csv",
         ),
     ),
@@ -91,8 +99,14 @@ class Unit:
         return tuple(str(self.root / task) if task.endswith(".py") else task for task in self.tasks)
 
     @property
+    def part(self) -> str:
+        """Empty for the main units; a name for those that check or control them, which no training reads."""
+        return self.key.get("part", "")
+
+    @property
     def promised(self) -> tuple[str, ...]:
-        return BY_ID[self.stage].promised if self.stage in BY_ID else ()
+        stage = BY_ID.get(self.stage)
+        return () if stage is None else stage.parts[self.part] if self.part else stage.promised
 
 
 def find_stage(name: str) -> Stage:
@@ -127,7 +141,7 @@ def task_name(task: str) -> str:
 
 
 def trained(arm: dict[str, Any]) -> bool:
-    return arm["rows"] not in ("none", "scripted")
+    return arm["rows"] not in UNTRAINED
 
 
 def all_units(units: dict[str, list[Unit]]) -> Iterator[Unit]:
@@ -152,11 +166,19 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
     for task in tasks:
         seeds = profile.values["search_seeds"]
         evolved[task] = [add(_EVOLUTION, {"task": task, "seed": seed}, carried, [task]) for seed in seeds]
+        for seed in seeds if profile.get("random_edits") else ():
+            add(_EVOLUTION, {"part": "random_edits", "task": task, "seed": seed}, carried, [task])
         rollouts = add(_ROLLOUTS, {"task": task}, [*evolved[task], *carried], [task])
+        if profile.get("ablation"):
+            add(_ROLLOUTS, {"part": "ablation", "task": task}, [*evolved[task], *carried], [task])
         failures = add(_FAILURES, {"task": task}, [rollouts, *evolved[task]], [task])
+        add(_FAILURES, {"part": "planted", "task": task}, [rollouts, *evolved[task], *carried], [task])
         add(_CORRECTION, {"task": task}, [failures, rollouts, *evolved[task], *carried], [task])
-    before_training = list(all_units(units))
-    for arm in profile.get("arms", []):
+    before_training = [unit for unit in all_units(units) if not unit.part]
+    arms = {arm["name"]: arm for arm in profile.get("arms", [])}
+    for arm in arms.values():
+        if arm["match"]:
+            arm = {**arm, "matched": arms[arm["match"]]}
         for seed in profile.values["lora_seeds"] if trained(arm) else [0]:
             key = {"arm": arm["name"], "seed": seed}
             adapter = [add(_TRAINING, key, [*before_training, *carried], tasks, arm)] if trained(arm) else []

@@ -9,16 +9,18 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 BOOTSTRAP_DRAWS = 10_000
 FLIP_DRAWS = 20_000
+DRAWN_TASKS = 5  # from so many on, tasks are drawn anew, too; of fewer, an interval speaks of these tasks alone
 EXACT_PAIRS = 16  # up to 2**16 sign patterns are counted one by one
 TOLERANCE = 1e-9  # sums of fractions that are equal on paper may differ in the last bit
 NAN = float("nan")
 
 Interval = tuple[float, float]
-Pair = tuple[str, str]
+Pair = tuple[str, str]  # (task, instance)
+Scores = dict[Pair, dict[int, float]]  # -> training seed -> mean success over trials
 
 
 @dataclass(frozen=True)
@@ -26,12 +28,12 @@ class Difference:
     """A paired difference a - b of mean success; everything is nan where there is no pair."""
 
     difference: float
-    ci_low: float  # 95%, percentiles of a bootstrap over instances within each task
+    ci_low: float  # 95%, percentiles of a bootstrap over tasks, instances and training seeds
     ci_high: float
     p: float  # two-sided, sign flips over instances
     n_pairs: int
-    # The true difference that this many pairs find with 80% power at level 0.05; nan where no pair differs from the
-    # others of its task, because there is no spread to estimate it from.
+    # The true difference that a study of this size finds with 80% power at level 0.05, by the spread of the bootstrap;
+    # nan where there is none.
     minimum_detectable: float
 
 
@@ -65,21 +67,40 @@ def clustered_interval(
     return _percentiles(rates, level)
 
 
-def paired_difference(a: dict[Pair, float], b: dict[Pair, float], level: float = 0.95, seed: int = 0) -> Difference:
+def paired_difference(a: Scores, b: Scores, level: float = 0.95, seed: int = 0) -> Difference:
     """How much higher `a` scores than `b` on the instances that both played.
 
-    a, b: (task, instance) -> mean success over seeds and trials. Every instance weighs the same. What only one of
-    them played is left out, and `n_pairs` says how many stayed.
+    Every instance weighs the same, and so does every training seed of an arm. What only one arm played is left out,
+    and `n_pairs` says how many stayed.
     """
     keys = sorted(a.keys() & b.keys())
     if not keys:
         return Difference(NAN, NAN, NAN, NAN, 0, NAN)
-    changes = np.array([a[key] - b[key] for key in keys], dtype=float)
-    strata = _strata([task for task, _ in keys], changes)
-    low, high = _bootstrap(strata, level, seed)
-    error = _standard_error(strata)
+    changes = np.array([_mean(a[key]) - _mean(b[key]) for key in keys], dtype=float)
+    drawn = _bootstrap(keys, a, b, np.random.default_rng(seed))
+    low, high = _percentiles(drawn, level)
+    error = float(drawn.std())
     detectable = (norm.ppf(0.975) + norm.ppf(0.8)) * error if error > TOLERANCE else NAN
     return Difference(float(changes.mean()), low, high, sign_flip_p(changes, seed), len(keys), float(detectable))
+
+
+def t_interval(values: Sequence[float], level: float = 0.95) -> Interval:
+    """Student's interval of a mean, for a handful of values such as one per task; (nan, nan) for fewer than two."""
+    if len(values) < 2:
+        return NAN, NAN
+    values = np.asarray(values, dtype=float)
+    half = t.ppf(0.5 + level / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    return float(values.mean() - half), float(values.mean() + half)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's adjusted p-values of a family, in the order given; nan stays nan and does not count (Holm 1979)."""
+    order = sorted((p, place) for place, p in enumerate(ps) if not math.isnan(p))
+    adjusted, least = [NAN] * len(ps), 0.0
+    for rank, (p, place) in enumerate(order):
+        least = max(least, min(1.0, (len(order) - rank) * p))
+        adjusted[place] = least
+    return adjusted
 
 
 def sign_flip_p(changes: Sequence[float], seed: int = 0) -> float:
@@ -111,29 +132,53 @@ def pass_hat_k(values_by_instance: dict[Hashable, Sequence[int]], k: int) -> flo
     return sum(rates) / len(rates) if rates else NAN
 
 
-def _strata(tasks: list[str], changes: np.ndarray) -> list[np.ndarray]:
-    """The changes by task; tasks of a single instance, which cannot be drawn anew alone, form one stratum."""
-    groups: dict[str, list[float]] = {}
-    for task, change in zip(tasks, changes):
-        groups.setdefault(task, []).append(change)
+def _mean(by_seed: dict[int, float]) -> float:
+    return sum(by_seed.values()) / len(by_seed)
+
+
+def _bootstrap(keys: list[Pair], a: Scores, b: Scores, rng: np.random.Generator) -> np.ndarray:
+    """Mean differences when tasks, their instances, and the training seeds of both arms are drawn anew.
+
+    Drawing with replacement is counting how often each one came: a product of counts and scores, task by task.
+    """
+    seeds = [_seed_weights(scores, keys, rng) for scores in (a, b)]
+    sums, sizes = [], []
+    for group in _groups(keys):
+        counts = rng.multinomial(len(group), np.full(len(group), 1 / len(group)), BOOTSTRAP_DRAWS)
+        means = [
+            (counts @ _table(scores, group, names) * weights).sum(axis=1)
+            for scores, (names, weights) in zip((a, b), seeds)
+        ]
+        sums.append(means[0] - means[1])
+        sizes.append(len(group))
+    sums, sizes = np.array(sums).T, np.array(sizes)
+    tasks = np.ones_like(sums)
+    if len(sizes) >= DRAWN_TASKS:
+        tasks = rng.multinomial(len(sizes), np.full(len(sizes), 1 / len(sizes)), BOOTSTRAP_DRAWS)
+    return (tasks * sums).sum(axis=1) / (tasks * sizes).sum(axis=1)
+
+
+def _seed_weights(scores: Scores, keys: list[Pair], rng: np.random.Generator) -> tuple[list[int], np.ndarray]:
+    """The seeds of an arm, and their shares in every draw, shape (draws, seeds)."""
+    names = sorted({name for key in keys for name in scores[key]})
+    return names, rng.multinomial(len(names), np.full(len(names), 1 / len(names)), BOOTSTRAP_DRAWS) / len(names)
+
+
+def _table(scores: Scores, group: list[Pair], names: list[int]) -> np.ndarray:
+    """Score by instance and seed; where a fault took one away, the instance's mean over the others."""
+    return np.array([[scores[key].get(name, _mean(scores[key])) for name in names] for key in group])
+
+
+def _groups(keys: list[Pair]) -> list[list[Pair]]:
+    """The pairs by task; where there are few tasks, those of a single instance, which drawing leaves as it is, form one."""
+    groups: dict[str, list[Pair]] = {}
+    for key in keys:
+        groups.setdefault(key[0], []).append(key)
+    if len(groups) >= DRAWN_TASKS:
+        return list(groups.values())
     lone = [group[0] for group in groups.values() if len(group) == 1]
-    found = [np.array(group) for group in groups.values() if len(group) > 1]
-    return [*found, np.array(lone)] if lone else found
-
-
-def _bootstrap(strata: list[np.ndarray], level: float, seed: int) -> Interval:
-    rng = np.random.default_rng(seed)
-    total = np.zeros(BOOTSTRAP_DRAWS)
-    for values in strata:
-        total += values[rng.integers(0, len(values), (BOOTSTRAP_DRAWS, len(values)))].sum(axis=1)
-    return _percentiles(total / sum(map(len, strata)), level)
-
-
-def _standard_error(strata: list[np.ndarray]) -> float:
-    if any(len(values) < 2 for values in strata):
-        strata = [np.concatenate(strata)]
-    n = sum(map(len, strata))
-    return math.sqrt(sum(len(values) * values.var(ddof=1) for values in strata)) / n if n > 1 else NAN
+    found = [group for group in groups.values() if len(group) > 1]
+    return [*found, lone] if lone else found
 
 
 def _percentiles(draws: np.ndarray, level: float) -> Interval:

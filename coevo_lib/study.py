@@ -11,7 +11,7 @@ from typing import Any
 
 from coevo_lib.arms import Material
 from coevo_lib.cache import ReplyCache
-from coevo_lib.engines import open_engine
+from coevo_lib.engines import open_api_engine, open_engine
 from coevo_lib.engines.base import Engine
 from coevo_lib.expert import ScriptedExpert
 from coevo_lib.files import read_jsonl
@@ -40,8 +40,8 @@ def evolved_harness(stage: Stage, unit: Unit, task: Task) -> Harness:
     found = []
     for source in stage.input(unit, "01_harness_evolution"):
         if task_file(source.task).resolve() == task.file.resolve():
-            rows = read_jsonl(source.dir / "lineage.jsonl")
-            found.append((max(row.get("select_successes", 0) for row in rows), source.dir / "best.toml"))
+            [chosen] = [row for row in read_jsonl(source.dir / "lineage.jsonl") if row["chosen"]]
+            found.append((chosen["select_successes"], source.dir / "best.toml"))
     path = max(found, key=lambda pair: pair[0])[1]
     harness = load_harness(path)
     check_harness(harness, task, str(path))
@@ -68,6 +68,13 @@ def open_student(stage: Stage, model: Path) -> Engine:
     """An engine for a model folder, behind the reply cache; it starts at the first reply that the cache lacks."""
     cache = ReplyCache(default_cache_dir() / "replies.sqlite")
     return open_engine(stage.parameters["engine"], model, cache=cache, concurrency=stage.parameters["concurrency"])
+
+
+def open_chat(stage: Stage) -> Engine | None:
+    """The chat model that the profile names, behind the reply cache; None where it names none."""
+    url, model = stage.parameters["chat_url"], stage.parameters["chat_model"]
+    cache = ReplyCache(default_cache_dir() / "replies.sqlite")
+    return open_api_engine(url, model, cache=cache) if url else None
 
 
 def by_model(stage: Stage) -> list[tuple[Path, list[Unit]]]:

@@ -4,7 +4,7 @@ An evaluation row is `Trajectory.to_json()` with `arm` and `seed`. Faults are no
 otherwise left out. Successes are fractions from 0 to 1. Reading files and drawing are done elsewhere.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,9 +15,10 @@ from coevo_lib.errors import UserError
 from coevo_lib.files import write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import CLASSES
-from coevo_lib.measures import ALL, by_task, generated, instance_means, mean, ratio, scored, scripted, success
+from coevo_lib.measures import ALL, by_task, generated, instance_scores, mean, ratio, scored, scripted, success
+from coevo_lib.search import SIMPLIFICATION
 from coevo_lib.show import cell_text
-from coevo_lib.stats import paired_difference
+from coevo_lib.stats import holm, paired_difference, wilson
 
 ACTING = ("hooks:", "tools.composite:")  # these elements act in single turns; the others stand in every prompt
 PRIMARY = ("corr_hstar", "imit_hstar")
@@ -31,26 +32,38 @@ CONTRASTS = [
         ("corr_hstar", "own_hstar"), ("corr_hstar", "oec_hstar"), ("student_hstar", "best_of_n_h0"),
     )
 ]  # fmt: skip
+NO_EDITS = ("seed", SIMPLIFICATION)  # kinds of rows of a search's record that are no proposals
 PRIMARY_NAME = CONTRASTS[0][0]
 COLUMNS = {
     "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note",
-    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference",
+    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference p_holm",
     "table2_elements": "arm task element rollouts invoked rate",
     "table3_failures": "arm class failures share_of_failures rate_of_rollouts",
     "table4_edits": "task kind element gain_select kept",
     "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
     "localization_scores": "method task class n exact within_one",
+    "localization_classes": "method planted named n",
+    "localization_agreement": "method task n exact within_one",
+    "ablation": "task element n success ci_low ci_high tokens",
+    "search_controls": "task search seed proposals accepted select_h0 select_best",
     "planted_failures": "task class possible played recovered faults kept",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
 }
 # What a reader of a table has to know: written under it, and shown under it in a notebook.
 NOTES = {
-    "table1_contrasts": "minimum_detectable: the difference that this many pairs find with 80% power. It is empty where "
-    "the pairs of each task all differ alike, most often because both arms did the same on every instance: without "
-    "spread it cannot be estimated, and the interval has no width. paper_difference: the paper's; over its seven tasks "
-    "where task = all.",
+    "table1_contrasts": "Intervals: bootstrap over instances and training seeds and, for task = all with five tasks or more, "
+    "over tasks. p: sign flips over instances. p_holm: Holm's, over the contrasts of all tasks but the primary one, which "
+    "stands alone. minimum_detectable: the difference that a study of this size finds with 80% power, empty where nothing "
+    "spreads. paper_difference: the paper's; over its seven tasks where task = all.",
     "localization_scores": "On planted failures: one known turn of a success of the student was damaged, it went on by "
     "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
+    "localization_classes": "planted: the kind of damage; named: the paper's class that the method gives it.",
+    "localization_agreement": "n: failures that both saw. exact: the same turn as the oracle; within_one: that one or one "
+    "next to it. Agreement is no proof: both may be wrong.",
+    "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "
+    "per episode. Differences below the width of the intervals say little with so few instances.",
+    "search_controls": "On select, which chose among the accepted proposals, so that the best of it is a little flattered. "
+    "random_edits: the same operators and budget, the edit drawn at random.",
     "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
     "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
     "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
@@ -96,7 +109,10 @@ def table1_contrasts(
                     f"contrasts: {name} holds {arm}, which a scripted expert plays: its success is by construction; "
                     "take it out"
                 )
-        found += _contrast_rows(name, a, b, instance_means(rows, a), instance_means(rows, b))
+        found += _contrast_rows(name, a, b, instance_scores(rows, a), instance_scores(rows, b))
+    overall = [row for row in found if row["task"] == ALL and row["contrast"] != PRIMARY_NAME]
+    for row, p in zip(overall, holm([row["p"] for row in overall])):
+        row["p_holm"] = p
     return _frame("table1_contrasts", found)
 
 
@@ -144,9 +160,9 @@ def table3_failures(failures: Iterable[dict], rollouts: dict[str, int]) -> pd.Da
 def table4_edits(lineage: Sequence[dict], hstar: dict[str, str] | None = None) -> pd.DataFrame:
     """Every proposed edit. `lineage`: the searches' rows with task and seed; `hstar`: task -> id of the chosen harness.
 
-    Without `hstar` it is the harness with the most successes on `select`, ties to the earlier one. gain_select: its
-    success on `select` less its parent's, empty for a proposal that was dropped before. kept: the edit was accepted
-    on the way to h*, and its element is still in it.
+    Without `hstar` it is the one that the search says it chose. gain_select: its success on `select` less its parent's,
+    empty for a proposal that was dropped before. kept: the edit was accepted on the way to h*, and its element is
+    still in it.
     """
     found = []
     for task in dict.fromkeys(row["task"] for row in lineage):
@@ -154,7 +170,7 @@ def table4_edits(lineage: Sequence[dict], hstar: dict[str, str] | None = None) -
         chosen = (hstar or {}).get(task) or _best(mine)
         for seed in dict.fromkeys(row["seed"] for row in mine):
             search = [row for row in mine if row["seed"] == seed]
-            found += [_edit_row(row, search, chosen) for row in search if row["kind"] != "seed"]
+            found += [_edit_row(row, search, chosen) for row in search if row["kind"] not in NO_EDITS]
     return _frame("table4_edits", found)
 
 
@@ -170,12 +186,12 @@ def tasks_table(tasks: Iterable, rows: Sequence[dict], lineage: Sequence[dict] =
         mine = [row for row in rows if row["task"] == task.name]
         student = scored(_first_of(mine, "student_hstar", "student_h0"))
         expert = _first_of(mine, "expert_hstar", "expert_h0")
-        tried = [row for row in lineage if row["task"] == task.name and "select_n" in row]
-        selected = [row["select_successes"] / row["select_n"] for row in tried]
+        tried = [row for row in lineage if row["task"] == task.name]
+        h0, chosen = (next(filter(wanted, tried), None) for wanted in (lambda r: r["kind"] == "seed", _is_chosen))
         found.append({
             "task": task.name, "tools": len(task.world.tools()), "templates": len(task.templates),
             "expert_success": success(expert)["success"],
-            "student_h0": next(iter(selected), None), "student_hstar": max(selected, default=None),
+            "student_h0": _select(h0), "student_hstar": _select(chosen),
             "mean_turns": mean(len(row["turns"]) for row in student),
             "tokens": mean(generated(row) for row in student),
         })  # fmt: skip
@@ -194,11 +210,66 @@ def localization_scores(judged: Iterable[dict] = ()) -> pd.DataFrame:
         for kind in (row["class"], ALL):
             groups[row["method"], row["task"], kind].append(away)
     found = [
-        {"method": method, "task": task, "class": kind, "n": len(away), "exact": mean(a == 0 for a in away),
-         "within_one": mean(a is not None and a <= 1 for a in away)}
-        for (method, task, kind), away in groups.items()
-    ]  # fmt: skip
+        {"method": method, "task": task, "class": kind, **_hits(away)} for (method, task, kind), away in groups.items()
+    ]
     return _frame("localization_scores", found)
+
+
+def localization_classes(judged: Iterable[dict] = ()) -> pd.DataFrame:
+    """Which failure class each method names for each kind of planted damage: `n` of them, over all tasks."""
+    counts = Counter((row["method"], row["class"], row["named"]) for row in judged)
+    found = [dict(zip(("method", "planted", "named"), key)) | {"n": n} for key, n in counts.items()]
+    return _frame("localization_classes", sorted(found, key=lambda row: (row["method"], row["planted"], -row["n"])))
+
+
+def agreement(said: Iterable[dict]) -> pd.DataFrame:
+    """How often each method names the oracle's turn in a real failure, by task.
+
+    said: rows {method, task, instance, turn}; failures in which the oracle blames no turn are left out.
+    """
+    rows = list(said)
+    oracle = {row["instance"]: row["turn"] for row in rows if row["method"] == "oracle" and row["turn"] is not None}
+    groups = defaultdict(list)
+    for row in rows:
+        if row["method"] != "oracle" and row["instance"] in oracle:
+            away = abs(row["turn"] - oracle[row["instance"]]) if row["turn"] is not None else None
+            groups[row["method"], row["task"]].append(away)
+    return _frame("localization_agreement", [
+        {"method": method, "task": task, **_hits(away)} for (method, task), away in groups.items()
+    ])  # fmt: skip
+
+
+def _hits(away: list[int | None]) -> dict:
+    """n, exact and within_one of distances in turns; None where no turn was named."""
+    near = mean(a is not None and a <= 1 for a in away)
+    return {"n": len(away), "exact": mean(a == 0 for a in away), "within_one": near}
+
+
+def ablation(tried: Iterable[dict]) -> pd.DataFrame:
+    """h0, each element of h* alone on top of it, and h*, on `select`: rows of ablation.jsonl with success and interval."""
+    found = []
+    for row in tried:
+        low, high = wilson(row["successes"], row["n"])
+        rates = {"success": ratio(row["successes"], row["n"]), "ci_low": low, "ci_high": high}
+        found.append({**row, **rates, "tokens": ratio(row["tokens"], row["n"])})
+    return _frame("ablation", found)
+
+
+def search_controls(lineage: Iterable[dict]) -> pd.DataFrame:
+    """Each search with what it found on `select`: by evidence, and by the same operators at random.
+
+    lineage: rows with task, seed and part (empty, or `random_edits`).
+    """
+    groups = defaultdict(list)
+    for row in lineage:
+        groups[row["task"], row.get("part") or "evidence", row["seed"]].append(row)
+    found = []
+    for (task, search, seed), rows in groups.items():
+        proposals = [row for row in rows if row["kind"] not in NO_EDITS]
+        made = {"proposals": len(proposals), "accepted": sum(row["accepted"] for row in proposals)}
+        scores = {"select_h0": _select(rows[0]), "select_best": _select(next(filter(_is_chosen, rows), None))}
+        found.append({"task": task, "search": search, "seed": seed, **made, **scores})
+    return _frame("search_controls", sorted(found, key=lambda row: (row["task"], row["search"], row["seed"])))
 
 
 def planted_failures(counts: Iterable[dict]) -> pd.DataFrame:
@@ -261,9 +332,13 @@ def _contrast_rows(name: str, a: str, b: str, means_a: dict, means_b: dict) -> I
 
 
 def _best(lineage: list[dict]) -> str:
-    measured = [row for row in lineage if row.get("select_n")]
-    earliest = sorted(measured, key=lambda row: (row["iteration"], row["seed"]))
-    return max(earliest, key=_select)["harness"] if measured else ""
+    """h* of a task: over its searches the chosen one with the most successes on `select`, ties to the earlier seed."""
+    chosen = sorted(filter(_is_chosen, lineage), key=lambda row: row["seed"])
+    return max(chosen, key=_select)["harness"] if chosen else ""
+
+
+def _is_chosen(row: dict) -> bool:
+    return row.get("chosen", False)
 
 
 def _select(row: dict | None) -> float:

@@ -160,7 +160,7 @@ def test_an_arm_without_any_row_says_what_to_change(materials):
 
 
 @pytest.mark.parametrize("field, value, known", [
-    ("rows", "imitation", "none, scripted, expert, correction, random_turn, own"), ("harness", "h1", "h0, hstar"),
+    ("rows", "imitation", "none, scripted, best_of_n, expert, correction, random_turn, oec, own"), ("harness", "h1", "h0, hstar"),
 ])  # fmt: skip
 def test_an_unknown_word_in_an_arm_is_named(field, value, known):
     with pytest.raises(

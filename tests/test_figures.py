@@ -4,6 +4,7 @@ The README's results, which come from the same tables, are tested here too.
 """
 
 import itertools
+import math
 import re
 import warnings
 from pathlib import Path
@@ -45,7 +46,7 @@ def contrast_table(arms, tasks, low=-0.2, high=-0.1):
         (f"{a} - {b}", task, *measured, getattr(paper.difference(a, b, task), "value", None))
         for a, b in pairs for task in [*tasks, "all"]
     ]  # fmt: skip
-    return pd.DataFrame(rows, columns=COLUMNS["table1_contrasts"].split())
+    return pd.DataFrame([(*row, math.nan) for row in rows], columns=COLUMNS["table1_contrasts"].split())
 
 
 def behaviour_table(arms, tasks):

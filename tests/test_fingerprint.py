@@ -110,7 +110,7 @@ def test_a_new_task_adds_its_own_units_and_restales_the_joint_ones(root):
     write(root / "notebooks" / "profiles" / "cpu.toml", PROFILE.replace('"beta"', '"beta", "gamma"'))
     found = stale(root)
     assert sorted(path for path in found if "gamma" not in path) == ["05_training/corr/s0", "07_results"]
-    assert len([path for path in found if "gamma" in path]) == 6
+    assert len([path for path in found if "gamma" in path]) == 7
     assert all(reason == "never run" for path, reason in found.items() if "gamma" in path)
 
 

@@ -28,9 +28,7 @@ def blame(mock, instance, played):
         episode = played(mock, instance, list(texts), parse_harness(harness), max_turns=max_turns)
         assert not episode.trajectory.success
         failure = localize(mock, instance, episode.harness, episode.trajectory)
-        assert (
-            failure.instance == instance.key and failure.failure_class in CLASSES and failure.method == "expert_replay"
-        )
+        assert failure.instance == instance.key and failure.failure_class in CLASSES and failure.method == "oracle"
         return failure.turn, failure.failure_class, failure.evidence
 
     return make

@@ -22,6 +22,9 @@ proposals = 3
 minibatch = 8
 max_turns = 8
 n_planted = 3
+n_counterfactual = 2
+random_edits = true
+ablation = true
 
 [[arms]]
 name = "student_h0"
@@ -36,7 +39,7 @@ import hashlib, re, sys, time
 from coevo_lib.cache import CachedEngine, ReplyCache
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.evolution import evolve
-from coevo_lib.pipeline import correct_failures, localize_failures, roll_out_train
+from coevo_lib.pipeline import ablate, correct_failures, localize_failures, roll_out_train, score_localizers
 from coevo_lib.stage import open_stage
 from coevo_lib.study import read_failures
 
@@ -61,9 +64,10 @@ engine = CachedEngine(ScriptedEngine(student), ReplyCache(cache), "scripted")
 names = {"profile": profile, "round": 1}
 stage = open_stage("01", dict(names)); evolve(stage, engine); stage.close()
 stage = open_stage("02", dict(names))
-for unit in stage.todo: roll_out_train(stage, unit, engine)
+for unit in stage.todo: (ablate if unit.part else roll_out_train)(stage, unit, engine)
 stage = open_stage("03", dict(names))
-for unit in stage.todo: localize_failures(stage, unit, engine)
+for unit in [u for u in stage.todo if not u.part]: localize_failures(stage, unit)
+for unit in stage.todo: score_localizers(stage, unit, engine)
 stage = open_stage("04", dict(names))
 for unit in stage.todo: correct_failures(stage, unit, read_failures(stage, unit), engine)
 """
@@ -130,6 +134,8 @@ def test_a_finished_study_asks_nothing(undisturbed):
         "planted.jsonl",
         "planting_counts.jsonl",
         "judged.jsonl",
+        "localized.jsonl",
+        "ablation.jsonl",
         "corrections.jsonl",
     }
     assert finish(start(folder)) == 0
@@ -138,9 +144,27 @@ def test_a_finished_study_asks_nothing(undisturbed):
 
 def test_planted_failures_are_counted_and_judged(undisturbed):
     folder, _ = undisturbed
-    [unit] = (folder / "outputs").rglob("03_failure_localization/mock")
+    [unit] = (folder / "outputs").rglob("03_failure_localization/planted/mock")
     planted, counts, judged = (read_jsonl(unit / f"{name}.jsonl") for name in ("planted", "planting_counts", "judged"))
-    assert sum(count["kept"] for count in counts) == len(planted) == len(judged) > 3
+    methods = {
+        name: [row for row in judged if row["method"] == name] for name in ("oracle", "heuristic", "counterfactual")
+    }
+    assert sum(count["kept"] for count in counts) == len(planted) == len(methods["oracle"]) > 3
+    assert len(methods["heuristic"]) == len(planted) >= len(methods["counterfactual"]) > 3
+    assert sum(map(len, methods.values())) == len(judged)
     assert all(count["kept"] <= 3 for count in counts)
-    assert [(row["class"], row["turn"]) for row in planted] == [(row["class"], row["planted"]) for row in judged]
+    truth = [(row["class"], row["turn"]) for row in planted]
+    assert truth == [(row["class"], row["planted"]) for row in methods["oracle"]]
     assert not any(row["success"] for row in planted)
+
+
+def test_the_parts_stand_beside_the_units_that_training_reads(undisturbed):
+    folder, _ = undisturbed
+    [round_] = (folder / "outputs").rglob("r1")
+    plain, control = (round_ / "01_harness_evolution" / name / "s0" for name in ("mock", "random_edits/mock"))
+    assert read_jsonl(plain / "lineage.jsonl") != read_jsonl(control / "lineage.jsonl")
+    rows = read_jsonl(round_ / "02_rollouts" / "ablation" / "mock" / "ablation.jsonl")
+    assert [rows[0]["element"], rows[-1]["element"]] == ["h0", "h*"] and {row["n"] for row in rows} == {12}
+    said = read_jsonl(round_ / "03_failure_localization" / "planted" / "mock" / "localized.jsonl")
+    failures = read_jsonl(round_ / "03_failure_localization" / "mock" / "failures.jsonl")
+    assert [row["turn"] for row in said if row["method"] == "oracle"] == [row["turn"] for row in failures]

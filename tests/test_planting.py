@@ -293,16 +293,17 @@ def test_a_judgement_puts_the_turn_that_is_named_beside_the_planted_one(failures
         turn = None if made.failure_class == "wrong_tool" else made.turn + 1
         return Failure(made.trajectory.instance, turn, "other", "", method="late")
 
-    rows = judge(failures, late)
+    rows = judge(failures, [late(made) for made in failures])
     assert len(rows) == len(failures) and {row["class"] for row in rows} == set(PLANTED)
     for row, made in zip(rows, failures):
         assert (row["method"], row["task"], row["planted"]) == ("late", made.trajectory.task, made.turn)
         assert row["found"] == (None if row["class"] == "wrong_tool" else made.turn + 1)
 
 
-def test_expert_replay_finds_where_a_student_that_gives_up_was_derailed(failures):
-    rows = judge(failures, lambda made: localize(made.success.task, made.success.instance, Harness(), made.trajectory))
-    assert {row["method"] for row in rows} == {"expert_replay"}
+def test_the_oracle_finds_where_a_student_that_gives_up_was_derailed(failures):
+    named = [localize(m.success.task, m.success.instance, Harness(), m.trajectory) for m in failures]
+    rows = judge(failures, named)
+    assert {row["method"] for row in rows} == {"oracle"}
     assert all(abs(row["found"] - row["planted"]) <= 1 for row in rows)
     # A call that comes too early but is needed anyway brings the end nearer: the turn after it is blamed.
     early = ("skipped_read", "ignored_filter")

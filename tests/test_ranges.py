@@ -45,7 +45,7 @@ def test_every_number_that_a_notebook_declares_has_a_range():
     declared = {}
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         declared |= declared_parameters(path)
-    numbers = [name for name, value in declared.items() if isinstance(value, int | float) or value == [0]]
+    numbers = [n for n, v in declared.items() if (isinstance(v, int | float) and not isinstance(v, bool)) or v == [0]]
     assert sorted(numbers) == sorted([*RANGES, "round"])
 
 
@@ -90,7 +90,7 @@ def test_a_minibatch_fits_into_the_instances_that_it_is_drawn_from(load):
     ("key", "value", "words"),
     [
         ("engine", "vlm", "use 'auto' or 'vllm' or"),
-        ("rows", "imitation", "use one of none, scripted, expert"),
+        ("rows", "imitation", "use one of none, scripted, best_of_n, expert"),
         ("harness", "h1", "use one of h0, hstar"),
         ("loss", "all turns", "use loss = '' with rows = 'none'"),
         ("match", "tokens", "unknown; use ''"),

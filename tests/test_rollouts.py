@@ -19,7 +19,7 @@ def instances(mock):
 
 def test_episodes_come_back_in_the_order_of_the_jobs(mock, instances):
     engine = ScriptedEngine(lambda request: f"submit({len(request.messages)})")
-    played = roll_out(engine, student_jobs(mock, instances, Harness(), 4, samples=2), concurrency=3)
+    played = roll_out(engine, student_jobs(mock, instances, Harness(), 4, samples=range(2)), concurrency=3)
     assert [(e.instance.key, e.trajectory.sample) for e in played] == [(i.key, s) for i in instances for s in (0, 1)]
 
 
@@ -32,7 +32,7 @@ def test_a_request_names_its_sample_and_temperature(mock, instances):
 
     roll_out(
         ScriptedEngine(student),
-        student_jobs(mock, instances[:1], Harness(), 4, samples=3),
+        student_jobs(mock, instances[:1], Harness(), 4, samples=range(3)),
         temperature=0.9,
         concurrency=1,
     )
@@ -78,7 +78,7 @@ def test_a_lasting_fault_is_reported_and_is_no_score(mock, instances):
 
     answers = [instances[0].data["answer"]]
     played = roll_out(
-        ScriptedEngine(student), student_jobs(mock, instances[:1], Harness(), 4, samples=2), concurrency=1
+        ScriptedEngine(student), student_jobs(mock, instances[:1], Harness(), 4, samples=range(2)), concurrency=1
     )
     trajectories = [episode.trajectory for episode in played]
     assert [t.status for t in trajectories] == ["finished", "fault"] and len(tries) == FAULT_RETRIES + 1

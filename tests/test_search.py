@@ -6,16 +6,28 @@ import json
 
 import pytest
 
+from coevo_lib.chat_meta_agent import ChatMetaAgent
 from coevo_lib.engines.base import EngineFault
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.errors import UserError
 from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.meta_agent import MetaAgent
-from coevo_lib.search import Budget, Search
+from coevo_lib.search import SIMPLIFICATION, Budget, Search
 from coevo_lib.toolbox import check_harness
 
 BUDGET = Budget(proposals=5, minibatch=6, max_turns=8)
-EVERY_ROW = {"iteration", "harness", "elements", "toml", "generated_tokens", "kind", "element", "why", "accepted"}
+EVERY_ROW = {
+    "iteration",
+    "harness",
+    "elements",
+    "toml",
+    "generated_tokens",
+    "kind",
+    "element",
+    "why",
+    "accepted",
+    "chosen",
+}
 PROPOSED = EVERY_ROW | {"parent", "minibatch_n", "minibatch_before", "minibatch_after", "newly_failing", "diff"}
 SCORED = {"select_successes", "select_n", "select_scores"}
 
@@ -59,9 +71,9 @@ def test_the_search_finds_the_composite_that_the_student_needs(search, mock):
 def test_the_lineage_records_every_proposal(search):
     found = search()
     found.run()
-    seed, *proposed = found.lineage
+    seed, *proposed = [row for row in found.lineage if row["kind"] != SIMPLIFICATION]
     assert (
-        set(seed) == EVERY_ROW | SCORED
+        set(seed) == EVERY_ROW | SCORED | {"select_flips"}
         and seed["kind"] == "seed"
         and seed["elements"] == []
         and seed["harness"] == Harness().id
@@ -96,7 +108,7 @@ def test_the_curve_never_falls_and_fits_a_table(search):
     found = search()
     found.run()
     rows = found.curve()
-    assert [row["proposal"] for row in rows] == list(range(len(found.lineage)))
+    assert [row["proposal"] for row in rows] == [r["iteration"] for r in found.lineage if r["kind"] != SIMPLIFICATION]
     best = [row["best_so_far"] for row in rows]
     assert best == sorted(best) and best[0] == 0 and best[-1] == 10
     assert {tuple(row) for row in rows} == {
@@ -194,4 +206,83 @@ def test_progress_is_reported_in_one_line_a_proposal(search):
     found = search(report=lines.append, seed=3)
     found.run()
     assert len(lines) == len(found.lineage) - 1
-    assert all(line.startswith("mock s3 ") and line.endswith(("kept", "dropped")) for line in lines)
+    assert all(line.startswith("mock s3 ") and line.endswith(("kept", "dropped", "out", "stays")) for line in lines)
+
+
+def test_h_star_holds_nothing_that_select_can_do_without(search, mock):
+    found = search()
+    best = found.run()
+    tried = [row for row in found.lineage if row["kind"] == SIMPLIFICATION]
+    assert tried and [row["chosen"] for row in found.lineage].count(True) == 1
+    assert {c.name for c in best.tools.composite} == {"boxes_and_open"}, "without it the student fails"
+    needed = {row["element"] for row in tried if not row["accepted"]}
+    assert needed == set(best.elements()) - {"tools.hide:boxes", "tools.hide:open"}
+    for row in tried:
+        assert row["accepted"] == (row["select_successes"] == 10) and "are enough" in row["why"]
+
+
+@pytest.mark.parametrize(("flips", "n", "band"), [(0, 12, 0.0), (5, 10, 5**0.5), (10, 40, 40**0.5)])
+def test_the_noise_band_is_one_deviation_of_what_a_second_play_changes(search, flips, n, band):
+    found = search()
+    found.lineage = [{"select_flips": flips}]
+    assert found.noise_band(n) == pytest.approx(band)
+
+
+def reads_all(request):
+    """The calls of a student that opens every box, whatever the harness."""
+    seen = [message["content"] for message in request.messages[3::2]]
+    boxes = seen[0].split(", ") if seen else []
+    if not seen:
+        return "boxes()"
+    return f'open("{boxes[len(seen) - 1]}")' if len(seen) <= len(boxes) else f"submit({sum(map(int, seen[1:]))})"
+
+
+def test_a_second_play_of_h0_says_how_much_is_noise(search, engine):
+    """It succeeds in its second play only: all ten instances flip, so that a gain has to exceed the root of six."""
+
+    def student(request):
+        return reads_all(request) if request.sample == 1 else engine.submit(request).result().text
+
+    found = search(engine=ScriptedEngine(student))
+    found.run()
+    assert found.lineage[0]["select_flips"] == 10
+    assert found.noise_band(BUDGET.minibatch) == pytest.approx(6**0.5)
+    gains = [
+        (row["minibatch_after"] - row["minibatch_before"], row["accepted"])
+        for row in found.lineage
+        if "minibatch_n" in row
+    ]
+    assert gains and all(accepted == (gain > 6**0.5) for gain, accepted in gains)
+
+
+def test_instances_lost_by_an_edit_are_named(search):
+    """Half of the sums, the even ones, the student gets right under h0, and none with any other system text."""
+    h0 = []
+
+    def student(request):
+        h0.append(request.messages[0]["content"])
+        if any("refused" in message["content"] for message in request.messages):
+            return "submit(0)"
+        made = reads_all(request)
+        right = h0[-1] == h0[0] and (not made.startswith("submit") or int(made[7:-1]) % 2 == 0)
+        return made if right else "submit(0)"
+
+    found = search(engine=ScriptedEngine(student))
+    found.run()
+    rows = [row for row in found.lineage if "newly_failing" in row]
+    assert rows and any(row["newly_failing"] for row in rows)
+    for row in rows:
+        assert set(row["newly_failing"]) <= {i.key for i in found.evolve}
+        assert len(row["newly_failing"]) >= row["minibatch_before"] - row["minibatch_after"]
+
+
+def test_an_answer_of_a_chat_model_that_is_no_edit_counts_as_a_failed_proposal(search, mock):
+    def check(harness):
+        check_harness(harness, mock)
+
+    meta = ChatMetaAgent(ScriptedEngine(lambda request: "I would rather not."), "boxes(): names", check)
+    found = search(meta=meta)
+    assert found.run() == Harness()
+    failed = found.lineage[1:]
+    assert len(failed) == BUDGET.proposals and {row["kind"] for row in failed} == {"failed proposal"}
+    assert all("no JSON" in row["why"] or "no field" in row["why"] for row in failed)

@@ -140,11 +140,14 @@ def test_failure_classes_have_a_share_and_a_rate():
     assert nothing.failures == 0 and pd.isna(nothing.share_of_failures) and nothing.rate_of_rollouts == 0
 
 
+CHOSEN = ("x", "w")  # what the two searches below chose
+
+
 def edit(iteration, harness, element, parent, accepted, successes=None, elements=(), seed=0):
     known = {"select_successes": successes, "select_n": 20} if successes is not None else {}
     kind = "seed" if not element else "hook"
     return {"task": "mock", "seed": seed, "iteration": iteration, "harness": harness, "element": element, "kind": kind,
-            "elements": list(elements), "parent": parent, "accepted": accepted, **known}  # fmt: skip
+            "elements": list(elements), "parent": parent, "accepted": accepted, "chosen": harness in CHOSEN, **known}  # fmt: skip
 
 
 def test_an_edit_is_kept_only_on_the_way_to_hstar():
@@ -167,9 +170,10 @@ def test_the_task_table_says_how_hard_a_task_is():
     task = load_task("mock")
     rows = [row("student_h0", i, i == 0, calls=[("calc", "1")]) for i in range(4)]
     rows += [row("student_hstar", i, i < 3, calls=[("calc", "1"), ("submit", 2)]) for i in range(4)]
-    lineage = [{"task": "mock", "select_n": 10, "select_successes": n} for n in (2, 7, 5)] + [{"task": "mock"}]
+    lineage = [{**edit(n, f"h{n}", "a" if n else "", None, True, n), "chosen": n == 5} for n in (0, 7, 5)]
+    lineage[0]["select_successes"] = 4
     result = one(tasks_table([task], rows, lineage), task="mock")
-    assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.2, 0.7)
+    assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.2, 0.25)
     assert (result.mean_turns, result.tokens) == (2, 10) and pd.isna(result.expert_success)
 
 
@@ -250,7 +254,7 @@ def test_what_a_reader_has_to_know_stands_under_the_written_table(tmp_path):
         frame = pd.DataFrame([dict.fromkeys(columns.split(), 1)])
         _, page = write_table(frame, tmp_path, name)
         assert page.read_text() == markdown(frame) + (f"\n{NOTES[name]}\n" if name in NOTES else "")
-    assert "overlap" in NOTES["costs"] and "cannot be estimated" in NOTES["table1_contrasts"]
+    assert "overlap" in NOTES["costs"] and "empty where nothing" in NOTES["table1_contrasts"]
 
 
 def test_a_table_without_rows_says_so_and_keeps_its_header(tmp_path):
