@@ -41,6 +41,7 @@ class ChatMetaAgent:
     tools: str
     check: Callable[[Harness], None]
     history: list[str] = field(default_factory=list)
+    tokens: int = 0  # that the model has generated so far
 
     def propose(self, harness: Harness, trajectories: list[Trajectory]) -> Edit | None:
         """One edit; raises FailedProposal where two answers in a row are not valid."""
@@ -75,7 +76,9 @@ class ChatMetaAgent:
         return [{"role": "system", "content": RULES}, {"role": "user", "content": "\n\n".join(parts)}]
 
     def _ask(self, messages: list[dict]) -> str:
-        return self.engine.submit(Request(tuple(messages), max_tokens=MOST_TOKENS)).result().text
+        reply = self.engine.submit(Request(tuple(messages), max_tokens=MOST_TOKENS)).result()
+        self.tokens += reply.output_tokens
+        return reply.text
 
     def _read(self, text: str, harness: Harness) -> tuple[Edit | None, str]:
         """(edit, "") of an answer, or (None, what is wrong with it)."""

@@ -20,6 +20,7 @@ class MetaAgent:
     """Proposes one edit at a time and never the same harness twice. `seen` is its memory of traces."""
 
     seen: list[Trajectory] = field(default_factory=list)
+    tokens: int = 0  # generated to propose: none, where rules do it
     tried: set[str] = field(default_factory=lambda: {Harness().id})
 
     def observe(self, trajectories: list[Trajectory]) -> None:

@@ -20,7 +20,7 @@ __all__ = ["declared_parameters", "load_profile", "parameters_for", "Profile", "
 
 GIVEN_BY_RUNNER = ("profile", "round")
 ARM_TEXT = ("name", "rows", "harness", "loss", "match")
-ARM_NUMBERS = {"directness": 0.0, "persistence": 0.0, "samples": 0}
+ARM_OPTIONS = {"directness": 0.0, "persistence": 0.0, "samples": 0, "lora_seeds": [0]}
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ def _all_declared(root: Path) -> dict[str, Any]:
 def _checked_arms(arms: Any, shown: str | Path) -> list[dict[str, Any]]:
     if not isinstance(arms, list) or not all(isinstance(arm, dict) for arm in arms):
         raise UserError(f"{shown}: arms has to be a list of tables [[arms]], found {type(arms).__name__}")
-    known = {**dict.fromkeys(ARM_TEXT, ""), **ARM_NUMBERS}
+    known = {**dict.fromkeys(ARM_TEXT, ""), **ARM_OPTIONS}
     names: set[str] = set()
     checked = []
     for place, arm in enumerate(arms, start=1):

@@ -36,7 +36,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "own_rows": (0, ANY),
     "concurrency": (1, 4096),
 }
-ARM_RANGES = {"directness": (0, 1), "persistence": (0, 1), "samples": (1, 1000)}
+ARM_RANGES = {"directness": (0, 1), "persistence": (0, 1), "samples": (1, 1000), "lora_seeds": SEED}
 NEVER_EMPTY = {"tasks": "a task", "search_seeds": "a seed", "lora_seeds": "a seed", "arms": "a table [[arms]]"}
 # `rows` of an arm -> its `loss` (rule 8): the field says what is done, so it may say nothing else.
 LOSS = {

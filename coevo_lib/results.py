@@ -134,7 +134,7 @@ def costs(found: Collected) -> list[dict]:
     for row in found.searches:
         twice = row["kind"] == "seed"  # for the noise
         n = row.get("select_n", 0) * (2 if twice else 1) + 2 * row.get("minibatch_n", 0)
-        spent = {"rollouts": n, "generated_tokens": row.get("generated_tokens", 0)}
+        spent = {"rollouts": n, "generated_tokens": row["generated_tokens"] + row["proposer_tokens"]}
         entries.append({"stage": "01_harness_evolution", "task": row["task"], **spent})
     entries += [
         {"stage": "04_correction", "task": Path(r["task"]).stem, "rollouts": 1, "expert_calls": 1}

@@ -54,7 +54,7 @@ def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m coevo_lib.room", description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
-    parser.add_argument("-n", type=int, default=48)
+    parser.add_argument("-n", type=int, default=32)
     options = parser.parse_args()
     cache = ReplyCache(default_cache_dir() / "replies.sqlite")
     with open_engine("auto", student_dir(), cache=cache) as engine:

@@ -20,6 +20,7 @@ from coevo_lib.fingerprint import stale_units, tour_unit, unit_fingerprint, why_
 from coevo_lib.manifest import begin, write_manifest
 from coevo_lib.plan import checked_plan, executed_path, to_run, unfinished_path, why_not_yet
 from coevo_lib.profile import Profile, parameters_for
+from coevo_lib.reuse import take_over
 from coevo_lib.stage import HEADLESS, check_inputs, die_with_parent, shown_dir
 from coevo_lib.stages import BY_ID, MANIFEST, STAGES, TOUR, Unit, build_units, command_for, find_stage
 
@@ -94,6 +95,8 @@ def execute(stage_id: str, profile: Profile) -> int:
 
 
 def _run_stage(stage_id: str, units: list[Unit], profile: Profile) -> int:
+    for name, n in take_over(units, profile).items():
+        print(f"{stage_id:<{WIDTH}}  {n} unit{'s' if n != 1 else ''} taken over from profile {name}", flush=True)
     stale = stale_units(units, profile)
     count = f"{len(units)} unit{'s' if len(units) != 1 else ''}"
     if not to_run(units, profile):

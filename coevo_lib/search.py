@@ -142,6 +142,7 @@ class Search:
             "elements": harness.elements(),
             "toml": harness.to_toml(),
             "generated_tokens": self._spent(),
+            "proposer_tokens": self.meta.tokens - sum(row["proposer_tokens"] for row in self.lineage),
         } | fields
         self.lineage.append(row)
         return row

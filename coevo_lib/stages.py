@@ -175,11 +175,13 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
         add(_FAILURES, {"part": "planted", "task": task}, [rollouts, *evolved[task], *carried], [task])
         add(_CORRECTION, {"task": task}, [failures, rollouts, *evolved[task], *carried], [task])
     before_training = [unit for unit in all_units(units) if not unit.part]
-    arms = {arm["name"]: arm for arm in profile.get("arms", [])}
+    seeds = {arm["name"]: arm.get("lora_seeds", profile.values["lora_seeds"]) for arm in profile.get("arms", [])}
+    # How many seeds an arm has says nothing about what one of them does.
+    arms = {arm["name"]: {k: v for k, v in arm.items() if k != "lora_seeds"} for arm in profile.get("arms", [])}
     for arm in arms.values():
         if arm["match"]:
             arm = {**arm, "matched": arms[arm["match"]]}
-        for seed in profile.values["lora_seeds"] if trained(arm) else [0]:
+        for seed in seeds[arm["name"]] if trained(arm) else [0]:
             key = {"arm": arm["name"], "seed": seed}
             adapter = [add(_TRAINING, key, [*before_training, *carried], tasks, arm)] if trained(arm) else []
             for task in tasks:

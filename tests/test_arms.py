@@ -3,7 +3,7 @@
 import pytest
 
 from coevo_lib.agent import replay
-from coevo_lib.arms import Material, Quota, arm_rows, check_arms, expert_for
+from coevo_lib.arms import Material, Quota, arm_rows, check_arms, expert_for, trained_text
 from coevo_lib.errors import UserError
 from coevo_lib.expert import ScriptedExpert
 from coevo_lib.harness import Harness, parse_harness
@@ -92,6 +92,32 @@ def test_a_random_turn_row_need_not_be_the_failing_turn(materials):
     assert len(set(places["random_turn"])) > 1
 
 
+def test_an_oec_row_is_the_students_beginning_and_the_experts_end(materials):
+    found = arm_rows(arm("oec"), EXPERT, materials, Quota(16, 0), seed=0)
+    assert {row["kind"] for row in found} == {"oec"} and len(found) == 16
+    for row in found:
+        source = next(m for m in materials if row["source"] in m.instances)
+        trajectory = next(t for t in source.rollouts["hstar"] if t.instance == row["source"])
+        said = [(m["content"], on) for m, on in zip(row["messages"], row["mask"]) if m["role"] == "assistant"]
+        kept = [text for text, on in said if not on]
+        assert kept == [t.text for t in trajectory.turns[: len(kept)]]
+        assert said[-1][1] and [on for _, on in said] == sorted(on for _, on in said), (
+            "loss from the expert's first turn on"
+        )
+        episode = replay(source.task, source.instances[row["source"]], source.harnesses["hstar"], [t for t, _ in said])
+        assert episode.trajectory.success
+    assert len({sum(not on for m, on in zip(r["messages"], r["mask"]) if m["role"] == "assistant") for r in found}) > 1
+
+
+def test_a_matched_arm_trains_on_as_much_text_as_the_other(materials):
+    quota, corrected = Quota(rows=12, own=2), arm("correction")
+    most = trained_text(arm_rows(corrected, EXPERT, materials, quota, 0))
+    free = arm_rows(arm("expert"), EXPERT, materials, quota, 0)
+    matched = arm_rows(arm("expert", matched=corrected), EXPERT, materials, quota, 0)
+    assert matched == free[: len(matched)] and len(matched) < len(free)
+    assert trained_text(matched) <= most < trained_text(free[: len(matched) + 1])
+
+
 def test_own_rows_are_the_students_successes(materials):
     succeeded = {t.instance for m in materials for t in m.rollouts["hstar"] if t.success}
     found = arm_rows(arm("expert"), EXPERT, materials, Quota(rows=2, own=1000), seed=0)
@@ -169,7 +195,7 @@ def test_an_unknown_word_in_an_arm_is_named(field, value, known):
         check_arms([{**arm("expert"), field: value}])
 
 
-@pytest.mark.parametrize("rows", ["correction", "random_turn"])
+@pytest.mark.parametrize("rows", ["correction", "random_turn", "oec"])
 def test_corrections_under_h0_are_refused_as_long_as_only_h_star_is_localised(rows):
     with pytest.raises(UserError, match="harness"):
         check_arms([arm(rows, "h0")])

@@ -113,3 +113,35 @@ def test_only_one_half_of_chat_url_and_chat_model_is_refused():
     for half in ({"chat_url": "http://x/v1", "chat_model": ""}, {"chat_url": "", "chat_model": "m"}):
         with pytest.raises(UserError, match="p.toml: chat_url and chat_model: give both"):
             check_values(half, "p.toml")
+
+
+@pytest.mark.model
+def test_a_real_model_behind_a_real_server_takes_part_in_a_search(mock, tmp_path, monkeypatch):
+    """The student itself as meta-agent: it writes no valid edit, and protocol, validation and accounting hold."""
+    import threading
+
+    from coevo_lib.cache import ReplyCache
+    from coevo_lib.engines import open_api_engine, open_engine
+    from coevo_lib.engines.serve import make_server
+    from coevo_lib.models import base_model_dir
+    from coevo_lib.search import Budget, Search
+
+    monkeypatch.setenv("OPENAI_API_KEY", "any")
+    with (
+        open_engine("auto", base_model_dir(), concurrency=2, max_model_len=8192) as model,
+        make_server(model) as server,
+    ):
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        with ReplyCache(tmp_path / "replies.sqlite") as cache, open_api_engine(url, "student", cache=cache) as api:
+            chat = ChatMetaAgent(api, "boxes(): names", lambda harness: check_harness(harness, mock))
+            search = Search(
+                mock, mock.instances("evolve", 4), mock.instances("select", 2),
+                ScriptedEngine(lambda request: "submit(0)"), Budget(proposals=1, minibatch=2, max_turns=2), meta=chat,
+            )  # fmt: skip
+            search.run()
+            replies = cache.counts()["stored"]
+        server.shutdown()
+    [row] = [row for row in search.lineage if row["kind"] in ("failed proposal", "chat model")]
+    assert 1 <= replies <= 2 and row["why"]
+    assert row["proposer_tokens"] == chat.tokens > 0 == search.lineage[0]["proposer_tokens"]

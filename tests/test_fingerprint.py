@@ -284,3 +284,28 @@ def test_a_module_that_is_no_python_is_named(root):
     write(root / "coevo_lib" / "play.py", "def play(:\n")
     with pytest.raises(UserError, match="play.py, line 1"):
         stale(root)
+
+
+def test_more_seeds_for_an_arm_add_units_and_leave_the_first_one_fresh(root):
+    path = root / "notebooks" / "profiles" / "cpu.toml"
+    write(path, PROFILE + "lora_seeds = [0, 101]\n")
+    found = stale(root)
+    assert set(found) == {
+        "05_training/corr/s101",
+        *(f"06_evaluation/corr/s101/{t}" for t in ("alpha", "beta")),
+        "07_results",
+    }
+
+
+def test_the_arm_that_another_matches_counts_for_it(root):
+    path = root / "notebooks" / "profiles" / "cpu.toml"
+    other = '[[arms]]\nname = "imit"\nrows = "expert"\nharness = "hstar"\nloss = "every assistant turn"\nmatch = "{}"\n'
+    write(path, PROFILE + other.format(""))
+    plain = build_units(load_profile("cpu", root))["05_training"]
+    write(path, PROFILE + other.format("corr"))
+    matched = build_units(load_profile("cpu", root))["05_training"]
+    assert (
+        "matched" not in plain[1].arm
+        and matched[1].arm["matched"]["name"] == "corr"
+        and "matched" not in matched[0].arm
+    )

@@ -21,6 +21,7 @@ n_train = 16
 proposals = 3
 minibatch = 8
 max_turns = 8
+n_test = 10
 n_planted = 3
 n_counterfactual = 2
 random_edits = true
@@ -32,6 +33,14 @@ rows = "none"
 harness = "h0"
 loss = ""
 match = ""
+
+[[arms]]
+name = "best_of_n_h0"
+rows = "best_of_n"
+harness = "h0"
+loss = ""
+match = ""
+samples = 3
 """
 # The student reads every box, but adds up wrongly for about half of the prompts; every reply takes a moment.
 STUDY = """
@@ -39,7 +48,7 @@ import hashlib, re, sys, time
 from coevo_lib.cache import CachedEngine, ReplyCache
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.evolution import evolve
-from coevo_lib.pipeline import ablate, correct_failures, localize_failures, roll_out_train, score_localizers
+from coevo_lib.pipeline import ablate, correct_failures, evaluate, localize_failures, roll_out_train, score_localizers
 from coevo_lib.stage import open_stage
 from coevo_lib.study import read_failures
 
@@ -56,7 +65,8 @@ def student(request):
     if said[-1].startswith("calc"):
         return f"submit({seen[-1]})"
     coins = re.findall(r"\\d+", " ".join(seen[1:]))
-    odd = int(hashlib.sha256(str(coins).encode()).hexdigest(), 16) % 2
+    drawn = request.sample if request.temperature else 0
+    odd = (int(hashlib.sha256(str(coins).encode()).hexdigest(), 16) + drawn) % 2
     return 'calc("' + "+".join(coins[odd:]) + '")'
 
 profile, cache = sys.argv[1:]
@@ -70,6 +80,8 @@ for unit in [u for u in stage.todo if not u.part]: localize_failures(stage, unit
 for unit in stage.todo: score_localizers(stage, unit, engine)
 stage = open_stage("04", dict(names))
 for unit in stage.todo: correct_failures(stage, unit, read_failures(stage, unit), engine)
+stage = open_stage("06", dict(names))
+for unit in stage.todo: evaluate(stage, unit, engine)
 """
 
 
@@ -168,3 +180,15 @@ def test_the_parts_stand_beside_the_units_that_training_reads(undisturbed):
     said = read_jsonl(round_ / "03_failure_localization" / "planted" / "mock" / "localized.jsonl")
     failures = read_jsonl(round_ / "03_failure_localization" / "mock" / "failures.jsonl")
     assert [row["turn"] for row in said if row["method"] == "oracle"] == [row["turn"] for row in failures]
+
+
+def test_the_best_of_many_draws_is_one_episode_an_instance_and_a_success_if_there_was_one(undisturbed):
+    folder, _ = undisturbed
+    single, best = (
+        read_jsonl(next((folder / "outputs").rglob(f"06_evaluation/{arm}/s0/mock/rollouts.jsonl")))
+        for arm in ("student_h0", "best_of_n_h0")
+    )
+    assert [row["instance"] for row in single] == [row["instance"] for row in best] and len(best) == 10
+    assert 0 < sum(row["success"] for row in single) < 10
+    assert all(row["success"] for row in best), "of two draws in a row one is right"
+    assert {row["sample"] for row in best} == {0, 1}

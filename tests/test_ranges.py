@@ -123,3 +123,20 @@ def test_the_checks_are_quick(load):
     started = time.process_time()
     load("n_test", 41)
     assert time.process_time() - started < 1
+
+
+def test_an_arm_may_match_another_trained_one_only(load, tmp_path):
+    """`match` takes the name of an arm that is trained and matches nothing itself."""
+    shape = '[[arms]]\nname = "{}"\nrows = "{}"\nharness = "hstar"\nloss = "{}"\nmatch = "{}"\n'
+    loss = {"none": "", "expert": "every assistant turn", "correction": "corrected turn"}
+
+    def check(match):
+        arms = [("plain", "none", ""), ("corr", "correction", ""), ("imit", "expert", match)]
+        path = tmp_path / "p.toml"
+        path.write_text("".join(shape.format(name, rows, loss[rows], other) for name, rows, other in arms))
+        return load_profile(path)
+
+    assert check("corr").values["arms"][2]["match"] == "corr"
+    for wrong in ("plain", "imit", "nobody"):
+        with pytest.raises(UserError, match=f"arms: imit: match = '{wrong}' is unknown; use '' or 'corr'"):
+            check(wrong)

@@ -27,6 +27,7 @@ EVERY_ROW = {
     "why",
     "accepted",
     "chosen",
+    "proposer_tokens",
 }
 PROPOSED = EVERY_ROW | {"parent", "minibatch_n", "minibatch_before", "minibatch_after", "newly_failing", "diff"}
 SCORED = {"select_successes", "select_n", "select_scores"}
