@@ -27,7 +27,7 @@ from coevo_lib.training import Recipe
 TASKS = ("attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor")
 GENERIC_ROWS = 1800
 ROWS_PER_TASK = 9
-PREPARE_SIZES = {  # shorter than in the study
+PREPARE_SIZES = {  # at most as long as in the study
     "attendance": 5, "budget": 2, "stock": 3, "anomaly": 2, "webtest": 2, "shopadmin": 3, "refactor": 2,
 }  # fmt: skip
 SEED = 0

@@ -83,7 +83,7 @@ class Plant(DecidingWorld):
 class Anomaly(Task):
     name = "anomaly"
     world = Plant
-    size = 3
+    size = 2
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]

@@ -84,7 +84,7 @@ class Purchasing(DecidingWorld):
 class Budget(Task):
     name = "budget"
     world = Purchasing
-    size = 3
+    size = 2
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]

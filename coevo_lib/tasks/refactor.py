@@ -97,7 +97,7 @@ class Repository(AnswerWorld):
 class Refactor(Task):
     name = "refactor"
     world = Repository
-    size = 3
+    size = 2
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]

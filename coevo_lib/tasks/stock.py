@@ -107,7 +107,7 @@ def _flaw(what: str, products: list[str], due: dict[str, int]) -> str | None:
 class Stock(Task):
     name = "stock"
     world = StockRoom
-    size = 4
+    size = 3
 
     def draw(self, rng: random.Random, size: int, template: str) -> tuple[dict, dict]:
         kind = self.templates[template]["kind"]
