@@ -40,7 +40,9 @@ BROAD = 20  # every template
 
 @pytest.fixture(scope="module")
 def task():
-    return load_task("anomaly")
+    made = load_task("anomaly")
+    made.size = 3  # one size above the study's: more cases side by side
+    return made
 
 
 @pytest.fixture(scope="module")

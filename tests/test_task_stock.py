@@ -31,7 +31,9 @@ LONGEST = 17  # turns step by step: three packs, or two products to fill up
 
 @pytest.fixture(scope="module")
 def stock():
-    return load_task("stock")
+    made = load_task("stock")
+    made.size = 4  # one size above the study's: more cases side by side
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -591,7 +593,7 @@ def test_a_right_value_in_another_type_still_counts(stock, plans):
     ('requisition("NAME", 2.5)', "error: quantity: 2.5 is not a whole number from 1 to 999"),
     ('requisition("NAME", 1000)', "error: quantity: 1000 is not a whole number from 1 to 999"),
     ('requisition("NAME", "pack")', "error: quantity: 'pack' is not a number"),
-    ('compare("low")', "error: comparison: not a comparison; write two or three numbers or sums with < <= > >= == != between them"),
+    ('compare("low")', "error: comparison: not a comparison; write two or three numbers or sums with < <= > >= == != between them, once or twice with or"),
     ('requisition("NAME")', "error: requisition takes 2 arguments (product, quantity), got 1"),
     ('notify("Anvil")', "error: product: no product 'Anvil'"),
 ])  # fmt: skip
