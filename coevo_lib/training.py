@@ -18,6 +18,7 @@ from coevo_lib.errors import UserError
 os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")  # for the shapes to be kept; read when torch starts
 PAD = 64
 IGNORE = -100
+PROBED = 8  # batches that the loss before training is taken from
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,8 @@ def train_adapter(
     `checkpoints`: where to keep and look for checkpoints. `stop_after` ends early, after so many steps of the full
     schedule: for comparing the beginning of two trainings.
 
-    Returns {"steps", "tokens", "trained_tokens", "loss"}; `loss` is the last logged one.
+    Returns {"steps", "tokens", "trained_tokens", "loss_before", "loss"}: the mean loss of some rows under the student as
+    it was, which says how strange they are to it, and the last logged one.
     """
     import torch
     from transformers import AutoTokenizer, TrainingArguments
@@ -109,6 +111,7 @@ def train_adapter(
         model=lora_model(base_dir, recipe), args=arguments, train_dataset=batches, data_collator=collate
     )
     trainer.remove_callback(_printer())
+    before = mean_loss(trainer.model, batches[:PROBED])  # no checkpoint is loaded yet: the adapter does nothing
     if stop_after:
         trainer.add_callback(_stopper(stop_after))
     trainer.train(resume_from_checkpoint=_newest(work))
@@ -120,6 +123,7 @@ def train_adapter(
         "steps": len(batches),
         "tokens": tokens,
         "trained_tokens": trained_tokens(encoded) * recipe.epochs,
+        "loss_before": before,
         "loss": log[-1]["loss"] if log else 0.0,
     }
 
@@ -186,6 +190,15 @@ def masked_loss(model, inputs: dict):
     where = torch.cat([where, where.new_zeros(short)])
     logits = inner.lm_head(hidden[where]).float()
     return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORE)
+
+
+def mean_loss(model, batches: list[list[dict]]) -> float:
+    """Mean over batches of their mean loss, without training."""
+    import torch
+
+    with torch.no_grad():
+        losses = [float(masked_loss(model, collate([batch]))) for batch in batches]
+    return round(sum(losses) / len(losses), 6)
 
 
 def _trainer_class():

@@ -176,6 +176,7 @@ def test_two_steps_lower_the_loss_of_what_they_trained_on(student_base, student_
         trained = PeftModel.from_pretrained(plain.unload(), tmp_path / "adapter")
         after = masked_loss(trained.eval(), inputs).item()
     assert after < before - 0.1
+    assert result["loss_before"] == pytest.approx(before, rel=0.05), "of the student as it was"
     with (tmp_path / "training_log.csv").open() as file:
         assert csv.DictReader(file).fieldnames == ["step", "epoch", "loss", "learning_rate", "grad_norm"]
 
