@@ -41,7 +41,7 @@ from coevo_lib.tables import PRIMARY_NAME
 
 __all__ = [
     "loop_figure", "success_figure", "differences_figure", "evolution_figure", "drift_figure", "failures_figure",
-    "costs_figure", "save_figure",
+    "dose_figure", "costs_figure", "save_figure",
 ]  # fmt: skip
 
 CLASS_COLOURS = {
@@ -155,6 +155,29 @@ def drift_figure(behaviour: pd.DataFrame) -> Figure:
                 axis.xaxis.set_major_formatter(PERCENT)
         fig.legend(handles=[KEY_ALL, KEY_ONE], loc="outside upper right", ncols=2)
         fig.supxlabel(DRIFT_WORDS, fontsize=8)
+    return fig
+
+
+def dose_figure(doses: pd.DataFrame) -> Figure:
+    """Arms in the order of how far the work they were trained on is from the student's own, and what came of it."""
+    titles = {"style_divergence": "divergence of call pairs", "loss_before": "loss before training"}
+    titles |= {"turns_per_success": "turns per success on test", "change": "change in success, points"}
+    table = doses.sort_values("style_divergence")
+    arms = list(table.arm)
+    with rc_context(STYLE):
+        fig, axes = panels(list(titles.values()), arms)
+        for column, axis in zip(titles, axes.values()):
+            for place, row in enumerate(table.to_dict("records")):
+                if column == "change":
+                    draw_interval(axis, place, row["change"], row["ci_low"], row["ci_high"], colour_of(row["arm"]))
+                else:
+                    axis.plot(row[column], place, "o", color=colour_of(row["arm"]), ms=6)
+            if column == "change":
+                axis.axvline(0, color=BLACK, lw=0.8, zorder=1)
+                axis.xaxis.set_major_formatter(POINTS)
+            else:
+                axis.set_xlim(left=0)
+                axis.margins(x=0.08)
     return fig
 
 

@@ -15,6 +15,7 @@ from coevo_lib.drawing import save_figure
 from coevo_lib.figures import (
     costs_figure,
     differences_figure,
+    dose_figure,
     drift_figure,
     failures_figure,
     loop_figure,
@@ -28,6 +29,7 @@ from coevo_lib.measures import behaviour, generated, scored, scripted
 from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import evolved_harness, instances
+from coevo_lib.style_distance import divergence, pairs_of_rollouts, pairs_of_rows
 from coevo_lib.task import Task, load_task
 from coevo_lib.trajectory import Trajectory
 
@@ -49,6 +51,7 @@ class Collected:
     searches: list[dict]  # `lineage` and that of the searches with random edits
     adapters: list[dict]  # what each training unit used
     hstar: dict[str, Harness]
+    expert: dict  # the profile's directness and persistence
     failures: list[dict]  # of the evaluation, with arm and class
     seconds: list[dict]
 
@@ -66,14 +69,24 @@ def collect(stage: Stage) -> Collected:
     searches = [{**row, "task": Path(row["task"]).stem} for row in read("01_harness_evolution", "lineage.jsonl")]
     lineage = [row for row in searches if "part" not in row]
     rows = read("06_evaluation", "rollouts.jsonl")
-    adapters = [{**u.key, **read_json(u.dir / "summary.json")} for u in stage.input(unit, "05_training")]
+    training = read("02_rollouts", "rollouts.jsonl")
+    adapters = [_adapter(u, training) for u in stage.input(unit, "05_training")]
     return Collected(
-        tasks, stage.parameters["arms"], rows, lineage, read("02_rollouts", "rollouts.jsonl"),
+        tasks, stage.parameters["arms"], rows, lineage, training,
         read("04_correction", "corrections.jsonl"), read("03_failure_localization", "judged.jsonl"),
         read("03_failure_localization", "planting_counts.jsonl"), read("03_failure_localization", "localized.jsonl"),
-        read("02_rollouts", "ablation.jsonl"), searches, adapters, hstar, test_failures(stage, tasks, hstar, rows),
+        read("02_rollouts", "ablation.jsonl"), searches, adapters, hstar,
+        {name: stage.parameters[name] for name in ("directness", "persistence")}, test_failures(stage, tasks, hstar, rows),
         [_seconds(u) for u in unit.inputs],
     )  # fmt: skip
+
+
+def _adapter(unit: Unit, training: list[dict]) -> dict:
+    """What a training unit used and reached, and how far its rows are from the student's own work under h*."""
+    own = pairs_of_rollouts(r for r in training if r["author"] == "student" and r["harness_name"] == "hstar")
+    rows = read_jsonl(unit.dir / "rows.jsonl")
+    kinds = pairs_of_rows(row for row in rows if row["kind"] == unit.arm["rows"])
+    return {**unit.key, **read_json(unit.dir / "summary.json"), "style_divergence": divergence(kinds, own)}
 
 
 def _seconds(unit: Unit) -> dict:
@@ -113,6 +126,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table3_failures": tables.table3_failures(found.failures, counts),
         "table4_edits": tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
         "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
+        "dose_response": tables.dose_response(found.rows, found.arms, found.adapters, found.expert),
         "localization_scores": tables.localization_scores(found.judged),
         "localization_classes": tables.localization_classes(found.judged),
         "localization_agreement": tables.agreement(found.localized),
@@ -180,6 +194,7 @@ def build_figures(found: Collected, made: dict[str, pd.DataFrame]) -> dict[str, 
         "differences": (differences_figure(made["table1_contrasts"]), made["table1_contrasts"]),
         "evolution": (evolution_figure(found.lineage), lineage),
         "drift": (drift_figure(ways), ways),
+        "dose_response": (dose_figure(made["dose_response"]), made["dose_response"]),
         "failures": (failures_figure(made["table3_failures"]), made["table3_failures"]),
         "costs": (costs_figure(made["costs"]), made["costs"]),
     }

@@ -51,6 +51,7 @@ STAGES = (
             "tables/table3_failures.csv",
             "tables/table4_edits.csv",
             "tables/tasks.csv",
+            "tables/dose_response.csv",
             "tables/localization_scores.csv",
             "tables/localization_classes.csv",
             "tables/localization_agreement.csv",

@@ -43,6 +43,7 @@ COLUMNS = {
     "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
     "localization_scores": "method task class n exact within_one",
     "localization_classes": "method planted named n",
+    "dose_response": "arm rows directness persistence seeds style_divergence loss_before turns_per_success change ci_low ci_high",
     "localization_agreement": "method task n exact within_one",
     "ablation": "task element n success ci_low ci_high tokens",
     "search_controls": "task search seed proposals accepted select_h0 select_best",
@@ -58,6 +59,10 @@ NOTES = {
     "localization_scores": "On planted failures: one known turn of a success of the student was damaged, it went on by "
     "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
     "localization_classes": "planted: the kind of damage; named: the paper's class that the method gives it.",
+    "dose_response": "Arms trained for h*. directness, persistence: of the expert whose work is kept. style_divergence: of the "
+    "pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). loss_before: of these "
+    "rows under the student as it was. turns_per_success: on test. change: success on test less student_hstar's, with its 95% "
+    "interval.",
     "localization_agreement": "n: failures that both saw. exact: the same turn as the oracle; within_one: that one or one "
     "next to it. Agreement is no proof: both may be wrong.",
     "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "
@@ -196,6 +201,33 @@ def tasks_table(tasks: Iterable, rows: Sequence[dict], lineage: Sequence[dict] =
             "tokens": mean(generated(row) for row in student),
         })  # fmt: skip
     return _frame("tasks", found)
+
+
+def dose_response(rows: Sequence[dict], arms: Iterable[dict], trained: Iterable[dict], expert: dict) -> pd.DataFrame:
+    """How strange the work is that each arm under h* was trained on, and how its success changed.
+
+    rows: evaluation rows. trained: {arm, seed, loss_before, style_divergence} of each adapter. expert: the profile's
+    directness and persistence, which an arm may replace.
+    """
+    adapters, base = list(trained), instance_scores(rows, "student_hstar")
+    found = []
+    for arm in arms:
+        mine = [made for made in adapters if made["arm"] == arm["name"]]
+        scores = instance_scores(rows, arm["name"])
+        if not mine or arm["harness"] != "hstar" or not scores or not base:
+            continue
+        played = scored(row for row in rows if row["arm"] == arm["name"])
+        change = paired_difference(scores, base)
+        style = {name: arm.get(name, expert[name]) for name in ("directness", "persistence")}
+        asked = {"expert": ("directness",), "own": ()}.get(arm["rows"], ("directness", "persistence"))
+        found.append({
+            "arm": arm["name"], "rows": arm["rows"], **{name: style[name] for name in asked}, "seeds": len(mine),
+            "style_divergence": mean(made["style_divergence"] for made in mine),
+            "loss_before": mean(made["loss_before"] for made in mine),
+            "turns_per_success": ratio(sum(len(row["turns"]) for row in played), sum(row["success"] for row in played)),
+            "change": change.difference, "ci_low": change.ci_low, "ci_high": change.ci_high,
+        })  # fmt: skip
+    return _frame("dose_response", found)
 
 
 def localization_scores(judged: Iterable[dict] = ()) -> pd.DataFrame:

@@ -68,6 +68,15 @@ def failure_table(arms, tasks):
     return table3_failures(failures, {**dict.fromkeys(arms, 60), "flawless_hstar": 60})
 
 
+def dose_table(arms):
+    fields = {"rows": "expert", "directness": 0.5, "persistence": None, "seeds": 1, "turns_per_success": 9.0}
+    change = {"change": -0.2, "ci_low": -0.3, "ci_high": -0.1}
+    rows = [
+        {"arm": a, **fields, **change, "style_divergence": i / 10, "loss_before": i / 5} for i, a in enumerate(arms)
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS["dose_response"].split())
+
+
 def cost_table(arms, tasks):
     return costs_table([{"stage": f"0{i}_stage", "seconds": 100.0 * i, "rollouts": 50 * (i % 2)} for i in range(1, 7)])
 
@@ -111,6 +120,7 @@ def test_every_figure_is_readable(arms, tasks):
     assert_readable(figures.differences_figure(contrast_table(arms, tasks)))
     assert_readable(figures.drift_figure(behaviour_table(arms, tasks)))
     assert_readable(figures.failures_figure(failure_table(arms, tasks)))
+    assert_readable(figures.dose_figure(dose_table(arms)))
     assert_readable(figures.costs_figure(cost_table(arms, tasks)))
     assert_readable(figures.evolution_figure(lineage(tasks, seeds=(0,))))
     assert_readable(figures.loop_figure(success, counts))
@@ -145,6 +155,7 @@ def test_figures_of_nothing_are_still_figures():
     empty = {name: pd.DataFrame(columns=columns.split()) for name, columns in COLUMNS.items()}
     painted(figures.success_figure(empty["table1_success"]))
     painted(figures.differences_figure(empty["table1_contrasts"]))
+    painted(figures.dose_figure(empty["dose_response"]))
     painted(figures.drift_figure(pd.DataFrame(columns=BEHAVIOUR)))
     painted(figures.failures_figure(empty["table3_failures"]))
     painted(figures.costs_figure(empty["costs"]))

@@ -14,12 +14,17 @@ from coevo_lib.tables import (
     NOTES,
     PRIMARY,
     PRIMARY_NAME,
+    ablation,
+    agreement,
     costs_table,
     crossed,
+    dose_response,
+    localization_classes,
     localization_scores,
     markdown,
     note,
     planted_failures,
+    search_controls,
     table1_contrasts,
     table1_success,
     table2_elements,
@@ -280,3 +285,75 @@ def test_a_table_is_written_as_csv_and_markdown(tmp_path):
         "| arm | success | n |", "| --- | ---: | ---: |", "| a\\|b | 0.667 | 3 |", "| c |  | 4 |",
     ]  # fmt: skip
     assert markdown(table2_elements([row("x_hstar", 0, True)], {"mock": ["system.recipe"]})).endswith("| 1 |  |  |\n")
+
+
+def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
+    rows = [row("student_hstar", i, i < 2) for i in range(4)] + [row("imit_hstar", i, False) for i in range(4)]
+    rows += [row("corr", i, i < 3, calls=[("calc", "1"), ("submit", 2)]) for i in range(4)]
+    arms = [
+        {"name": "student_hstar", "rows": "none", "harness": "hstar"},
+        {"name": "imit_hstar", "rows": "expert", "harness": "hstar", "directness": 1.0},
+        {"name": "corr", "rows": "correction", "harness": "hstar"},
+        {"name": "imit_h0", "rows": "expert", "harness": "h0"},
+    ]
+    trained = [
+        {"arm": name, "seed": s, "loss_before": 0.5 + s, "style_divergence": 0.2}
+        for name in ("imit_hstar", "corr", "imit_h0")
+        for s in (0, 1)
+    ]
+    frame = dose_response(rows, arms, trained, {"directness": 0.5, "persistence": 1.0})
+    assert list(frame.arm) == ["imit_hstar", "corr"], "only arms that were trained for h*"
+    imit, corr = one(frame, arm="imit_hstar"), one(frame, arm="corr")
+    assert (imit.directness, imit.seeds, imit.loss_before, imit.change) == (1.0, 2, 1.0, -0.5) and pd.isna(
+        imit.persistence
+    )
+    assert (corr.directness, corr.persistence, corr.change) == (0.5, 1.0, 0.25)
+    assert corr.turns_per_success == pytest.approx(8 / 3) and imit.turns_per_success != imit.turns_per_success
+
+
+def test_a_class_is_named_by_each_method_and_agreement_is_with_the_oracle():
+    judged = [{"method": m, "task": "t", "class": "dropped_item", "planted": 2, "found": 2, "named": n}
+              for m, n in (("oracle", "knowledge"), ("oracle", "knowledge"), ("heuristic", "other"))]  # fmt: skip
+    frame = localization_classes(judged)
+    assert frame.values.tolist() == [
+        ["heuristic", "dropped_item", "other", 1],
+        ["oracle", "dropped_item", "knowledge", 2],
+    ]
+    said = [{"method": m, "task": "t", "instance": i, "turn": turn} for i, (a, b) in enumerate([(3, 3), (3, 4), (3, None), (None, 1)])
+            for m, turn in (("oracle", a), ("heuristic", b))]  # fmt: skip
+    assert one(agreement(said), method="heuristic")[["n", "exact", "within_one"]].tolist() == [3, 1 / 3, 2 / 3]
+
+
+def test_the_ablation_and_the_controls_of_a_search_say_success_on_select():
+    frame = ablation([{"task": "t", "element": "h0", "successes": 5, "n": 20, "tokens": 400, "harness": "x"}])
+    assert (
+        frame.iloc[0][["success", "tokens"]].tolist() == [0.25, 20.0]
+        and frame.iloc[0].ci_low < 0.25 < frame.iloc[0].ci_high
+    )
+    lineage = [
+        edit(0, "h0", "", None, True, 4),
+        edit(1, "x", "hooks:a", "h0", True, 10),
+        edit(2, "y", "hooks:b", "x", False),
+    ]
+    control = [{**r, "part": "random_edits", "chosen": r["harness"] == "h0"} for r in lineage[:1]]
+    found = search_controls([*lineage, *control])
+    assert one(found, search="evidence")[["proposals", "accepted", "select_h0", "select_best"]].tolist() == [
+        2,
+        1,
+        0.2,
+        0.5,
+    ]
+    assert one(found, search="random_edits")[["proposals", "select_best"]].tolist() == [0, 0.2]
+
+
+def test_holm_adjusts_the_secondary_contrasts_over_all_tasks_alone():
+    rows = [
+        row(arm, i, (i + n) % (n + 2) == 0)
+        for n, arm in enumerate(("corr_hstar", "imit_hstar", "student_hstar"))
+        for i in range(12)
+    ]
+    frame = table1_contrasts(rows)
+    overall = frame[(frame.task == "all") & (frame.n_pairs > 0)]
+    assert overall[overall.contrast == PRIMARY_NAME].p_holm.isna().all()
+    assert (overall[overall.contrast != PRIMARY_NAME].p_holm >= overall[overall.contrast != PRIMARY_NAME].p).all()
+    assert frame[frame.task != "all"].p_holm.isna().all()
