@@ -83,11 +83,16 @@ class Episode:
         past = self.past
         return next((reason for hook in self.harness.hooks.use if (reason := hook.refuse(call, past))), None)
 
-    def step(self, text: str, prompt_tokens: int = 0, output_tokens: int = 0) -> Turn:
-        """Takes the model's reply: repairs, parses, guards, runs, notes."""
+    def step(self, text: str, prompt_tokens: int = 0, output_tokens: int = 0, keep_error: bool = True) -> Turn:
+        """Takes the model's reply: repairs, parses, guards, runs, notes.
+
+        A tool that answers with an error has changed nothing; without `keep_error` such a turn does not count.
+        """
         events: list[Event] = []
         call, facts, observation, status = self._act(self._repair(text, events), events)
         turn = Turn(text, call, observation, status, facts, events, prompt_tokens, output_tokens)
+        if status == ERROR and not keep_error:
+            return turn
         self.turns.append(turn)
         if not self.world.finished:
             self._add_notes(turn)
@@ -153,38 +158,49 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
     episode.trajectory.model = engine.model_id
     while not episode.done:
         try:
-            reply, events = _draw(engine, episode, temperature, max_tokens)
-            turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+            _play_turn(engine, episode, temperature, max_tokens)
         except (EngineFault, WorldFault) as fault:
             episode.trajectory.status, episode.trajectory.error = "fault", str(fault)
-            return episode.trajectory
-        turn.events[:0] = events
+            break
     return episode.trajectory
 
 
-def _draw(engine: Engine, episode: Episode, temperature: float, max_tokens: int) -> tuple[Reply, list[Event]]:
-    """The model's reply, drawn again as the harness's retry hook says; its tokens count all draws.
+def _play_turn(engine: Engine, episode: Episode, temperature: float, max_tokens: int) -> None:
+    """One turn: the model's reply, or, where the harness's retry hook minds it, the first new draw that it does not mind.
 
-    The new draws go out together: waiting for each would leave the engine idle in the tail of a batch.
+    The new draws go out together: waiting for each would leave the engine idle in the tail of a batch. The turn's
+    tokens count all draws.
     """
-    messages, sample = tuple(episode.messages()), episode.trajectory.sample
+    messages, sample, retry = tuple(episode.messages()), episode.trajectory.sample, episode.retry
     first = Request(messages, max_tokens=max_tokens, temperature=episode.temperature(temperature), sample=sample)
-    reply, retry = engine.submit(first).result(), episode.retry
-    objection = episode.objection(reply.text)
-    if objection is None or retry is None:
-        return reply, []
-    again = [
-        replace(first, temperature=retry.temperature, sample=1000 * (sample + 1) + attempt)
-        for attempt in range(retry.tries)
-    ]
-    redrawn = [future.result() for future in [engine.submit(request) for request in again]]
+    reply = engine.submit(first).result()
+    if retry is None:
+        episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
+        return
+    objection = _try(episode, reply, retry.errors)
+    if objection is None:
+        return
+    seeds = [1000 * (sample + 1) + attempt for attempt in range(retry.tries)]
+    again = [engine.submit(replace(first, temperature=retry.temperature, sample=seed)) for seed in seeds]
+    redrawn = [future.result() for future in again]
     spent, events = reply.output_tokens + sum(r.output_tokens for r in redrawn), []
     for new in redrawn:
         events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
-        reply, objection = new, episode.objection(new.text)
+        reply, objection = new, _try(episode, new, retry.errors)
         if objection is None:
             break
-    return replace(reply, output_tokens=spent), events
+    else:
+        episode.step(reply.text, reply.prompt_tokens)
+    episode.turns[-1].output_tokens = spent
+    episode.turns[-1].events[:0] = events
+
+
+def _try(episode: Episode, reply: Reply, mind_errors: bool) -> str | None:
+    """Takes the step if nothing speaks against it; else says what does, and leaves the episode as it was."""
+    if (objection := episode.objection(reply.text)) is not None:
+        return objection
+    turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens, keep_error=not mind_errors)
+    return turn.observation if mind_errors and turn.status == ERROR else None
 
 
 def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], **options) -> Episode:

@@ -23,6 +23,7 @@ from coevo_lib.grounding import expert_is_grounded, goal_is_shown
 from coevo_lib.harness import Harness
 from coevo_lib.task import SPLITS, load_task, task_file
 from coevo_lib.time_limit import OutOfTime, time_limit, where_it_was
+from coevo_lib.trajectory import ERROR
 from coevo_lib.trial import DIRECTNESS, DRAWS, Trial, hash_elsewhere, instances_hash, play_alone, told
 
 INSTANCES = 40
@@ -153,6 +154,30 @@ def _seen(episode: Episode) -> list[str]:
     return [*(turn.observation for turn in episode.turns), str(episode.world.verdict())]
 
 
+def _errors_change_nothing(trial: Trial) -> str:
+    """A harness may draw a call again that a tool answers with an error, as if it had never been made."""
+    wrong, n = [render_call(call) for call, _, error in trial.probes if error], 0
+    for place, episode in enumerate(trial.all_plays if wrong else ()):
+        shift = place * len(episode.turns)
+        disturbed = replay(trial.task, episode.instance, episode.harness, [], max_turns=10_000)
+        for step, turn in enumerate(episode.turns):
+            meant = replay(
+                trial.task, episode.instance, episode.harness, [t.text for t in disturbed.turns], max_turns=10_000
+            )
+            if not meant.done and meant.step(wrong[(shift + step) % len(wrong)]).status == ERROR:
+                disturbed.step(wrong[(shift + step) % len(wrong)])
+                n += 1
+            disturbed.step(turn.text)
+        now = [turn.observation for turn in disturbed.turns if turn.status != ERROR]
+        was = [turn.observation for turn in episode.turns if turn.status != ERROR]
+        if (was, episode.world.verdict()) != (now, disturbed.world.verdict()):
+            fix = "raise ToolError before a tool changes anything"
+            raise UserError(
+                f"{episode.instance.key}: with calls that meet an error in between it ends otherwise; {fix}"
+            )
+    return f"{n} calls that meet an error, put in between, change no episode"
+
+
 # ---- callers that know nothing
 
 
@@ -247,6 +272,7 @@ EXPERT = {
 }
 ANY = {
     "tool errors name an argument": _errors_teach,
+    "a tool error changes nothing": _errors_change_nothing,
     "every tool is reachable": _reachable,
     "a replay is exact": _replays,
     "idle play fails": _idle,

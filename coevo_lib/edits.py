@@ -31,6 +31,8 @@ def edited(harness: Harness, kind: str, element: str, why: str, weight: float, *
 
 def with_hooks(harness: Harness, why: str, weight: float, *hooks: dict) -> Edit:
     """Adds hooks, each in place of one that does the same; the first one names the edit."""
+    had = next((hook for hook in harness.model_dump()["hooks"]["use"] if hook["hook"] == "retry"), None)
+    hooks = [had if had and hook == RETRY else hook for hook in hooks]
     new = [_role(hook) for hook in hooks]
     others = [hook for hook in harness.model_dump()["hooks"]["use"] if _role(hook) not in new]
     return edited(harness, "hook", f"hooks:{hooks[0]['hook']}", why, weight, hooks={"use": [*others, *hooks]})
@@ -42,5 +44,5 @@ def guarded(harness: Harness, why: str, weight: float, *hooks: dict) -> list[Edi
 
 
 def _role(hook: dict) -> tuple:
-    """Two order guards for different tools do different things."""
-    return hook["hook"], hook.get("before")
+    """Two guards of a kind that speak of different tools or answers do different things."""
+    return hook["hook"], *(hook.get(field) for field in ("before", "source", "asked", "answer", "first"))

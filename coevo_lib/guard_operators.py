@@ -5,7 +5,22 @@ As in `operators`, nothing here knows a task or a tool: relations between tools 
 
 from coevo_lib.edits import RETRY, Edit, guarded, with_hooks
 from coevo_lib.harness import Harness
-from coevo_lib.traces import Traces, lacks, refused, repeats, share_used, skipped_read, strays, ungrounded
+from coevo_lib.traces import (
+    Traces,
+    denied,
+    deserts,
+    followers,
+    lacks,
+    refused,
+    repeats,
+    share_used,
+    skipped_read,
+    strays,
+    tool_error,
+    ungrounded,
+    unlike,
+    unlisted,
+)
 
 
 def unread_items(harness: Harness, traces: Traces) -> list[Edit]:
@@ -41,6 +56,65 @@ def mixed_up(harness: Harness, traces: Traces) -> list[Edit]:
             why = f"{n} failures use {tool} with what was never shown for its item; no success does"
             edits += guarded(harness, why, n, {"hook": "pairing_guard", "tools": [tool]})
     return edits
+
+
+def unknown_items(harness: Harness, traces: Traces) -> list[Edit]:
+    """Calls about an item that was never listed are refused, where every success keeps to the list."""
+    edits = []
+    for first, each in traces.uses[:4]:
+        n = traces.count(unlisted(first, each))
+        if n and not any(map(unlisted(first, each), traces.solved)):
+            why = f"{n} failures call {each} with what {first} did not list; no success does"
+            edits += guarded(harness, why, n, {"hook": "listed_guard", "tools": [each], "first": first})
+    return edits
+
+
+def other_numbers(harness: Harness, traces: Traces) -> list[Edit]:
+    """Every success computes with just the numbers that it has written; other numbers are refused."""
+    edits, tools = [], traces.computers[:3]
+    for source in traces.writers[:3] if tools else ():
+        n = traces.count(unlike(tools, source))
+        if n and len(traces.solved) >= 3 and not any(map(unlike(tools, source), traces.solved)):
+            why = f"{n} failures compute with other numbers than {source} was given; no success does"
+            edits += guarded(harness, why, n * 1.2, {"hook": "source_guard", "tools": tools, "source": source})
+    return edits
+
+
+def denied_numbers(harness: Harness, traces: Traces) -> list[Edit]:
+    """No success computes with a number that got a certain answer; such numbers are refused."""
+    edits, tools = [], traces.computers[:3]
+    for asked, answers in traces.answers.items():
+        for answer in answers if tools else ():
+            n = traces.count(denied(tools, asked, answer))
+            if n and not any(map(denied(tools, asked, answer), traces.solved)):
+                why = f"{n} failures compute with what {asked} said {answer} to; no success does"
+                guard = {"hook": "denial_guard", "tools": tools, "asked": asked, "answer": answer}
+                edits += guarded(harness, why, n * 1.2, guard)
+    return edits
+
+
+def deserted(harness: Harness, traces: Traces) -> list[Edit]:
+    """After some answers, and after some writes, every success goes on in one way; another is refused."""
+    edits = []
+    states = [(tool, answer) for tool, answers in traces.answers.items() for answer in answers]
+    for tool, answer in [*states, *((tool, "") for tool in traces.writers[:3])]:
+        after = followers(traces.solved, tool, answer)
+        if len(after) != 1 or after.total() < 5:
+            continue
+        then = list(after)
+        n = traces.count(deserts(tool, answer, then))
+        if n:
+            why = f"after {tool} {answer or 'anything'} every success goes on with {then[0]}; {n} failures do not"
+            edits += guarded(harness, why, n, {"hook": "answer_guard", "asked": tool, "answer": answer, "then": then})
+    return edits
+
+
+def errors(harness: Harness, traces: Traces) -> list[Edit]:
+    """A reply that a tool answers with an error is drawn again."""
+    n = traces.count(tool_error)
+    plain = next((hook for hook in harness.model_dump()["hooks"]["use"] if hook["hook"] == "retry"), RETRY)
+    why = f"{n} failures hold a call that a tool answers with an error"
+    return [with_hooks(harness, why, n * 1.1, {**plain, "errors": True})] if n and not plain.get("errors") else []
 
 
 def left_out(harness: Harness, traces: Traces) -> list[Edit]:
@@ -95,4 +169,7 @@ def notes(harness: Harness, traces: Traces) -> list[Edit]:
     return [*edits, with_hooks(harness, "the task may be forgotten", len(traces.failures) * 0.1, reminder)]
 
 
-GUARDS = (unread_items, mixed_up, left_out, invented_numbers, skipped_steps, loops, notes)
+GUARDS = (
+    errors, unknown_items, other_numbers, denied_numbers, deserted, unread_items, mixed_up, left_out, invented_numbers,
+    skipped_steps, loops, notes,
+)  # fmt: skip

@@ -77,7 +77,7 @@ class Demos(Part):
 
 
 class Hooks(Part):
-    use: list[Hook] = Field([], max_length=12, fail_fast=True)
+    use: list[Hook] = Field([], max_length=20, fail_fast=True)
 
 
 class Context(Part):

@@ -60,12 +60,48 @@ class Past:
 
 
 def stray_argument(call: Call, prompt: str, facts: list[Fact]) -> str | None:
-    """The first argument after an item that no answer about that item shows, nor the prompt, nor a computed number."""
+    """The first argument after an item that no answer about that item shows, nor the prompt, nor a computed number.
+
+    Of an argument of several words it is the first word of which this holds.
+    """
     item, *values = map(str, call.args or ("",))
     about = [str(fact.value) for fact in facts if item in map(str, fact.call.args)]
     computed = [str(fact.value) for fact in facts if any(len(numbers_in(str(arg))) > 1 for arg in fact.call.args)]
     shown = "\n".join([prompt, *about, *computed])
-    return next((v for v in values if not re.search(rf"(?<![\w.]){re.escape(v)}(?![\w.]\w|\w)", shown)), None)
+    for value in values:
+        if not _stands_in(value, shown):
+            words = re.findall(r"\w+", value)
+            strange = [word for word in words if not _stands_in(word, shown)]
+            if strange or len(words) < 2:
+                return (strange or [value])[0]
+    return None
+
+
+def _stands_in(value: str, text: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(value)}(?![\w.]\w|\w)", text) is not None
+
+
+def unlisted_item(call: Call, facts: list[Fact], first: str) -> str | None:
+    """The call's first argument, if `first` has listed something and not that."""
+    listed = {str(item) for f in facts if f.call.tool == first and isinstance(f.value, list) for item in f.value}
+    item = str(call.args[0]) if call.args else ""
+    return item if listed and item not in listed else None
+
+
+def unlike_source(call: Call, facts: list[Fact], source: str) -> bool:
+    """Whether the numbers in a call are others than those that calls of `source` were given after their item."""
+    given = Counter(n for f in facts if f.call.tool == source for arg in f.call.args[1:] for n in numbers_in(str(arg)))
+    return Counter(n for arg in call.args for n in numbers_in(str(arg))) != given
+
+
+def denied_number(call: Call, facts: list[Fact], asked: str, answer: str) -> float | None:
+    """A number in a call that stands only in calls of `asked` that were answered so."""
+    numbers: dict[bool, set[float]] = {True: set(), False: set()}
+    for fact in facts:
+        if fact.call.tool == asked:
+            numbers[str(fact.value) == answer] |= {n for arg in fact.call.args for n in numbers_in(str(arg))}
+    denied = numbers[True] - numbers[False]
+    return next((n for arg in call.args for n in numbers_in(str(arg)) if n in denied), None)
 
 
 class Rule(BaseModel):
@@ -142,6 +178,61 @@ class PairingGuard(Rule):
         return f"{stray} was never shown for {call.args[0]}" if stray else None
 
 
+class ListedGuard(Rule):
+    """Refuses a call about an item that `first`, which has listed some, has not listed."""
+
+    hook: Literal["listed_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    first: Pair
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        item = unlisted_item(call, past.facts(), self.first) if call.tool in self.tools else None
+        return None if item is None else f"{item} is not among {', '.join(past.items(self.first))}"
+
+
+class SourceGuard(Rule):
+    """Refuses a computation with other numbers than those that calls of `source` were given."""
+
+    hook: Literal["source_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    source: Pair
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        if call.tool not in self.tools or not unlike_source(call, past.facts(), self.source):
+            return None
+        return f"these are not all the numbers of {past.tool(self.source)}, each once"
+
+
+class AnswerGuard(Rule):
+    """After `asked` has answered `answer`, refuses everything but `then`."""
+
+    hook: Literal["answer_guard"]
+    asked: Pair
+    answer: str = Field(max_length=40)
+    then: list[Pair] = Field(min_length=1, max_length=6)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        last = next((turn for turn in reversed(past.turns) if turn.status == OK), None)
+        if last is None or last.call.tool != self.asked or call.tool in self.then:
+            return None
+        answered = self.answer in ("", str(last.facts[-1].value))
+        what = f"{self.asked} said {self.answer}" if self.answer else self.asked
+        return f"after {what} comes {' or '.join(map(past.tool, self.then))}" if answered else None
+
+
+class DenialGuard(Rule):
+    """Refuses a computation with a number to which `asked` has answered `answer`."""
+
+    hook: Literal["denial_guard"]
+    tools: list[Pair] = Field(min_length=1, max_length=6)
+    asked: Pair
+    answer: str = Field(max_length=40)
+
+    def refuse(self, call: Call, past: Past) -> str | None:
+        number = denied_number(call, past.facts(), self.asked, self.answer) if call.tool in self.tools else None
+        return None if number is None else f"{self.asked} said {self.answer} to {number:g}"
+
+
 class CoverageGuard(Rule):
     """Refuses a computation that uses too little of what was observed.
 
@@ -210,7 +301,8 @@ class LoopBreaker(Rule):
 
 
 class Retry(Rule):
-    """Draws a reply again, before it counts, when another hook refuses it or it holds no call.
+    """Draws a reply again, before it counts, when another hook refuses it or it holds no call; with `errors` also when
+    a tool answers it with an error, which changes nothing in the world.
 
     Up to `tries` new draws at `temperature`, from the same context; the last one stands. It knows no more
     than the other hooks do: what is refused, and not what is right.
@@ -219,6 +311,7 @@ class Retry(Rule):
     hook: Literal["retry"]
     tries: int = Field(4, ge=1, le=16)
     temperature: float = Field(0.7, gt=0.0, le=1.5)
+    errors: bool = False
 
 
 class Ledger(Rule):
@@ -260,6 +353,10 @@ CATALOGUE = (
     ArgumentRepair,
     GroundingGuard,
     PairingGuard,
+    ListedGuard,
+    SourceGuard,
+    AnswerGuard,
+    DenialGuard,
     CoverageGuard,
     FinishGuard,
     OrderGuard,
@@ -273,6 +370,10 @@ Hook = Annotated[
     ArgumentRepair
     | GroundingGuard
     | PairingGuard
+    | ListedGuard
+    | SourceGuard
+    | AnswerGuard
+    | DenialGuard
     | CoverageGuard
     | FinishGuard
     | OrderGuard

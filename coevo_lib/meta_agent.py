@@ -5,6 +5,7 @@ decided in `search`. A chat model can take its place (`chat_meta_agent`).
 """
 
 import random
+from collections import Counter
 from dataclasses import dataclass, field
 
 from coevo_lib.edits import Edit
@@ -21,6 +22,7 @@ class MetaAgent:
 
     seen: list[Trajectory] = field(default_factory=list)
     tokens: int = 0  # generated to propose: none, where rules do it
+    dropped: Counter = field(default_factory=Counter)  # sort of edit -> how many were tried in vain
     tried: set[str] = field(default_factory=lambda: {Harness().id})
 
     def observe(self, trajectories: list[Trajectory]) -> None:
@@ -41,10 +43,16 @@ class MetaAgent:
         return None
 
     def learn(self, edit: Edit, before: int, after: int, n: int, accepted: bool) -> None:
-        """What became of an edit; here it is enough that no harness is proposed twice."""
+        """What became of an edit: one that was dropped halves the weight of all others of its sort."""
+        self.dropped[_sort(edit)] += not accepted
 
     def _ordered(self, edits: list[Edit]) -> list[Edit]:
-        return sorted(edits, key=lambda edit: -edit.weight)
+        return sorted(edits, key=lambda edit: -edit.weight / 2 ** self.dropped[_sort(edit)])
+
+
+def _sort(edit: Edit) -> str:
+    """Edits of one sort: one hook of the catalogue, or one kind of other edit."""
+    return edit.element if edit.kind == "hook" else edit.kind
 
 
 class RandomEdits(MetaAgent):

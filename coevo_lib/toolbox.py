@@ -111,10 +111,10 @@ def check_harness(harness: Harness, task: Task, source: str = "harness.toml") ->
     if not {*base, *composites} - set(harness.tools.hide):
         raise UserError(f"{source}: tools.hide: hides every tool; leave at least one")
     for hook in harness.hooks.use:
-        for field in ("first", "each", "before"):
+        for field in ("first", "each", "before", "source", "asked"):
             if hasattr(hook, field):
                 _known(getattr(hook, field), set(base), f"{source}: hooks.{hook.hook}.{field}")
-        for name in getattr(hook, "tools", []):
+        for name in [*getattr(hook, "tools", []), *getattr(hook, "then", [])]:
             _known(name, {*base, *composites}, f"{source}: hooks.{hook.hook}.tools")
 
 

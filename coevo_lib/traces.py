@@ -9,7 +9,7 @@ from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.calls import Call
-from coevo_lib.hooks import stray_argument
+from coevo_lib.hooks import denied_number, stray_argument, unlike_source, unlisted_item
 from coevo_lib.trajectory import ERROR, MALFORMED, REFUSED, Trajectory
 
 
@@ -30,6 +30,7 @@ class Traces:
         self.finishers = _tools(t.turns[-1].call for t in known if t.status == "finished")
         self.computers = [name for name in _computers(known) if name not in self.finishers]
         self.always = _always(self.solved)
+        self.answers = _answers(self.solved)
         self.writers = _tools(
             f.call for t in self.solved for f in t.facts if len(f.call.args) > 1 and not isinstance(f.value, list)
         )
@@ -40,6 +41,29 @@ class Traces:
 
 def _tools(calls) -> list[str]:
     return [name for name, _ in Counter(call.tool for call in calls if call).most_common()]
+
+
+def _answers(solved: list[Trajectory]) -> dict[str, list[str]]:
+    """Tool -> its answers, of tools that gave few different ones, such as yes and no, in many calls."""
+    found: dict[str, Counter] = {}
+    for fact in (fact for t in solved for fact in t.facts):
+        if isinstance(fact.value, str) and not numbers_in(fact.value):
+            found.setdefault(fact.call.tool, Counter())[fact.value] += 1
+    few = {
+        tool: [a for a in seen if len(a) <= 40] for tool, seen in found.items() if len(seen) <= 3 and seen.total() >= 8
+    }
+    return {tool: answers for tool, answers in few.items() if len(answers) > 1}
+
+
+def followers(solved: list[Trajectory], tool: str, answer: str) -> Counter:
+    """Which tools came right after `tool` had said `answer` (whatever it said, if that is empty), and how often."""
+    found: Counter = Counter()
+    for t in solved:
+        turns = [turn for turn in t.turns if turn.facts]
+        for a, b in zip(turns, turns[1:]):
+            if a.call.tool == tool and answer in ("", str(a.facts[-1].value)):
+                found[b.call.tool] += 1
+    return found
 
 
 def _calls(known: list[Trajectory], tool: str) -> list[Call]:
@@ -123,6 +147,49 @@ def strays(tool: str):
         facts = []
         for turn in t.turns:
             if turn.call and turn.call.tool == tool and stray_argument(turn.call, t.prompt, facts):
+                return True
+            facts += turn.facts
+        return False
+
+    return signature
+
+
+def unlisted(first: str, each: str):
+    """Calls of `each` about what `first` has not listed, answered or not."""
+    return _any_turn(lambda call, facts: call.tool == each and unlisted_item(call, facts, first))
+
+
+def unlike(tools: list[str], source: str):
+    """Computations with other numbers than `source` was given."""
+    return _any_turn(lambda call, facts: call.tool in tools and unlike_source(call, facts, source))
+
+
+def denied(tools: list[str], asked: str, answer: str):
+    """Computations with a number to which `asked` said `answer`."""
+    return _any_turn(lambda call, facts: call.tool in tools and denied_number(call, facts, asked, answer) is not None)
+
+
+def deserts(asked: str, answer: str, then: list[str]):
+    """Another call than `then` after `asked` has said `answer` (whatever it said, if that is empty)."""
+
+    def signature(t: Trajectory) -> bool:
+        answered = [turn for turn in t.turns if turn.facts]
+        pairs = zip(answered, answered[1:])
+        return any(
+            a.call.tool == asked and answer in ("", str(a.facts[-1].value)) and b.call.tool not in then
+            for a, b in pairs
+        )
+
+    return signature
+
+
+def _any_turn(wrong):
+    """Whether `wrong`(call, facts before it) holds of some turn."""
+
+    def signature(t: Trajectory) -> bool:
+        facts = []
+        for turn in t.turns:
+            if turn.call and wrong(turn.call, facts):
                 return True
             facts += turn.facts
         return False

@@ -164,6 +164,25 @@ def test_the_last_of_the_allowed_draws_stands(mock, instance):
     assert [turn.text for turn in trajectory.turns] == ["hm 3"] and trajectory.turns[0].status == "malformed"
 
 
+def test_a_reply_that_a_tool_answers_with_an_error_is_drawn_again_where_the_harness_says_so(mock, instance):
+    replies = ['open("green")', 'open("gren")', "boxes()", "boxes()", *['open("nothing")'] * 3, "submit(1)"]
+    asked = []
+
+    def student(request):
+        asked.append(request.temperature)
+        return replies[len(asked) - 1]
+
+    harness = parse_harness('hooks.use = [{hook = "retry", tries = 2, errors = true}]')
+    trajectory = play(ScriptedEngine(student), Episode(mock, instance, harness))
+    assert [turn.text for turn in trajectory.turns] == ["boxes()", "boxes()", 'open("nothing")', "submit(1)"]
+    assert [turn.status for turn in trajectory.turns] == ["ok", "ok", "error", "ok"], "the last of the draws stands"
+    drawn = [[event.text for event in turn.events] for turn in trajectory.turns]
+    assert len(drawn[0]) == len(drawn[2]) == 2 and "no box 'green'" in drawn[0][0] and drawn[1] == []
+    assert trajectory.turns[0].output_tokens == 3 and asked == [0.0, 0.7, 0.7, 0.0, 0.0, 0.7, 0.7, 0.0]
+    again = replay(mock, instance, harness, [turn.text for turn in trajectory.turns])
+    assert [turn.observation for turn in again.turns] == [turn.observation for turn in trajectory.turns]
+
+
 def test_a_scripted_student_plays_a_whole_episode(mock, instance, with_composite, boxes_student):
     requests = []
 

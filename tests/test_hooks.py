@@ -20,6 +20,7 @@ from coevo_lib.trajectory import Fact, Trajectory, Turn
 SIGNATURES = {"boxes": (), "open": ("box",), "calc": ("expression",), "submit": ("answer",)}
 FIELDS = {
     "tools": ["submit", "calc"], "first": "boxes", "each": "open", "before": "calc", "every": 2, "temperature": 0.8, "share": 0.5, "tries": 2,
+    "source": "open", "asked": "open", "answer": "12", "then": ["calc"], "errors": True,
 }  # fmt: skip
 FILLED = {
     "attendance": {"first": "staff", "each": "hours", "before": "staff"},
@@ -214,9 +215,15 @@ def test_hooks_see_the_task_text_the_turns_and_the_argument_names_only():
 
 def all_hooks(name):
     """Every hook of the catalogue with parameters that suit a task."""
-    fields = FILLED[name]
+    each = FILLED[name]["each"]
+    fields = {**FILLED[name], "asked": each, "answer": "", "then": ["calc"], "source": each}
     tools = ["submit", "calc", fields["each"]]
-    many = {hooks.GroundingGuard: tools, hooks.OrderGuard: tools, hooks.PairingGuard: WRITERS.get(name, tools[:2])}
+    many = {
+        hooks.GroundingGuard: tools,
+        hooks.OrderGuard: tools,
+        hooks.ListedGuard: [each],
+        hooks.PairingGuard: WRITERS.get(name, tools[:2]),
+    }
     return [hook(kind, **{**fields, "tools": many.get(kind, tools[:2])}) for kind in CATALOGUE]
 
 
@@ -272,7 +279,7 @@ def test_no_refusal_or_note_spells_out_a_call(tasks, name, harnesses):
                     if answer not in seen.text() and not (ahead and ahead[0].tool == "submit"):
                         assert answer not in re.findall(r"[\d.]+", text), f"{text} holds the answer before it was shown"
     silent = {kind.model_fields["hook"].annotation.__args__[0] for kind in CATALOGUE} - set(said)
-    assert silent == {"argument_repair", "retry"}, f"{silent} never spoke, so nothing was checked"
+    assert silent == {"argument_repair", "retry", "denial_guard"}, f"{silent} never spoke, so nothing was checked"
 
 
 @pytest.mark.parametrize("text, spelled", [
@@ -308,3 +315,64 @@ def test_a_hook_survives_the_harness_file(kind):
     made = hook(kind)
     harness = Harness.model_validate({"hooks": {"use": [made.model_dump()]}})
     assert parse_harness(harness.to_toml()).hooks.use == [made]
+
+
+GIVE = {"write": ("box", "text"), "ask": ("question",), **SIGNATURES}
+
+
+def told(guard, call, *turns):
+    return guard.refuse(parse_call(call), Past("How many?", list(turns), GIVE))
+
+
+def test_the_listed_guard_keeps_to_what_was_listed():
+    guard = hook(hooks.ListedGuard, tools=["open", "write"])
+    assert told(guard, 'open("green")', LISTED) == "green is not among red, blue"
+    assert told(guard, 'write("gren", "x")', LISTED) == "gren is not among red, blue"
+    assert told(guard, 'open("red")', LISTED) is None and told(guard, 'calc("1+2")', LISTED) is None
+    assert told(guard, 'open("green")') is None, "nothing is listed yet"
+
+
+@pytest.mark.parametrize(("call", "fits"), [
+    ('calc("12+30")', True), ('calc("30+12")', True), ('calc("12+12")', False), ('calc("12")', False),
+    ('calc("12+30+30")', False), ('calc("1+2")', False), ("submit(42)", True),
+])  # fmt: skip
+def test_the_source_guard_asks_for_just_the_numbers_that_were_given(call, fits):
+    written = [turn('write("red", "coins 12")', "ok"), turn('write("blue", "coins 30")', "ok")]
+    reason = told(hook(hooks.SourceGuard, tools=["calc"], source="write"), call, LISTED, *written)
+    assert (reason is None) == fits
+    assert fits or reason == "these are not all the numbers of write(box, text), each once"
+
+
+def test_the_source_guard_does_not_count_a_number_in_the_items_name():
+    written = [turn('write("file:4", "coins 12")', "ok")]
+    guard = hook(hooks.SourceGuard, tools=["calc"], source="write")
+    assert told(guard, 'calc("12")', *written) is None and told(guard, 'calc("12+4")', *written)
+
+
+def test_the_answer_guard_asks_for_what_follows_an_answer():
+    guard = hook(hooks.AnswerGuard, asked="ask", answer="yes", then=["write", "calc"])
+    yes, no = turn('ask("3<5")', "yes"), turn('ask("5<3")', "no")
+    assert told(guard, 'open("red")', LISTED, yes) == "after ask said yes comes write(box, text) or calc(expression)"
+    assert told(guard, 'write("red", "x")', LISTED, yes) is None
+    assert told(guard, 'open("red")', LISTED, no) is None and told(guard, 'open("red")', yes, LISTED) is None
+    refused = turn('open("red")', status="refused")
+    assert told(guard, 'open("red")', yes, refused), "a refused call in between is no answer to it"
+    assert told(guard, 'open("red")') is None
+    always = hook(hooks.AnswerGuard, asked="ask", answer="", then=["write"])
+    assert told(always, 'open("red")', no) == "after ask comes write(box, text)"
+
+
+def test_the_denial_guard_keeps_a_denied_number_out_of_a_computation():
+    guard = hook(hooks.DenialGuard, tools=["calc"], asked="ask", answer="no")
+    asked = [turn('ask("8*19<=149")', "no"), turn('ask("6*16<=103")', "yes"), turn('ask("8*12<=99")', "yes")]
+    assert told(guard, 'calc("8*19")', *asked) == "ask said no to 19"
+    assert told(guard, 'calc("6*16+8*12")', *asked) is None, "8 was also in what it said yes to"
+    assert told(guard, "submit(19)", *asked) is None and told(guard, 'calc("8*19")') is None
+
+
+def test_a_pairing_guard_reads_a_value_of_several_words_word_by_word():
+    guard = hook(hooks.PairingGuard, tools=["write"])
+    seen = turn('open("red")', "due = gain(rank=12)", observation="due = gain(rank=12)")
+    assert told(guard, 'write("red", "due = gain(many=12)")', seen) is None, "many stands in the prompt"
+    assert told(guard, 'write("red", "due = gain(many=12) - toll")', seen) == "toll was never shown for red"
+    assert told(guard, 'write("red", "due = gain(many=13)")', seen) == "13 was never shown for red"
