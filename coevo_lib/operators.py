@@ -124,7 +124,7 @@ def wording(harness: Harness, traces: Traces) -> list[Edit]:
         if good and name not in harness.tools.docs:
             docs = {**harness.tools.docs, name: f"for example {render_call(good, harness.format.call)}"[:400]}
             why = f"{n} failures call {name} wrongly"
-            edits.append(edited(harness, "tool wording", f"tools.docs:{name}", why, n * 0.5, tools={"docs": docs}))
+            edits.append(edited(harness, "tool wording", f"tools.docs:{name}", why, n * 0.95, tools={"docs": docs}))
     return edits
 
 
