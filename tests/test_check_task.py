@@ -123,6 +123,7 @@ BROKEN = [
     ("a replay is exact", [("        return f\"fake", "        self.data['seen'] = bag\n        return f\"fake")], "changed the instance's data"),
     ("a replay is exact", [(TOOLS, "    def verdict(self):\n        return Verdict(super().verdict().success and random.random() < 0.98, '')\n")], "Verdict(success=True"),
     ("a replay is exact", [('raise ToolError(f"bag', 'self.seen = 6\n            raise ToolError(f"bag'), ("fake 5", "fake {getattr(self, 'seen', 5)}")], "a refused call may change nothing"),
+    ("a tool error changes nothing", [('raise ToolError(f"bag', 'self.seen = 6\n            raise ToolError(f"bag'), ("fake 5", "fake {getattr(self, 'seen', 5)}")], "before a tool changes anything"),
     ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is None or super().verdict().success, '')\n")], "fresh world"),
     ("idle play fails", [(TOOLS, "    def verdict(self):\n        return Verdict(self.answer is not None, '')\n")], "submit(0)"),
     ("random play fails", [(TOOLS, "    @tool\n    def luck(self) -> str:\n        '''ends it'''\n        return self.submit(self.data['answer'])\n")], "at random"),
@@ -307,7 +308,7 @@ def test_the_command_reports_and_shows_an_instance_and_a_trajectory(one_process,
     lines = out.split("\n")
     assert max(map(len, lines)) <= 80
     checks = [line for line in lines if line.startswith("ok  ")]
-    assert len(checks) == len([LOADS, *BASIC, *EXPERT, *ANY]) and "all 18 checks passed" in out
+    assert len(checks) == len([LOADS, *BASIC, *EXPERT, *ANY]) and "all 19 checks passed" in out
     for text in (
         "How many coins are in the boxes?",
         "open(box): coins in one box",

@@ -71,11 +71,16 @@ def changed_argument(made):
 # ---- what is planted
 
 
+# With two managers most sums have one term; with three places all are read before the sum, and no term is theirs alone.
+RARE = {("budget", "dropped_item"), ("refactor", "skipped_read")}
+
+
 def test_every_class_is_possible_and_most_are_possible_in_every_task(planted):
     found = Counter((e.task.name, made.failure_class) for e, made in planted)
     filters = {name for name, kind in found if kind == "ignored_filter"}
     assert filters == {"anomaly", "shopadmin"}
-    assert all(found[name, kind] for name in TASKS for kind in PLANTED if kind != "ignored_filter")
+    missing = {(name, kind) for name in TASKS for kind in PLANTED if not found[name, kind] and kind != "ignored_filter"}
+    assert missing <= RARE
 
 
 def test_the_original_stands_at_its_turn_and_the_planted_text_differs(planted):
