@@ -41,7 +41,7 @@ def update_readme(readme_path: str | Path, results_dir: str | Path, check: bool 
 
 
 def results_text(results_dir: Path) -> str:
-    """The Markdown for a 07_results folder: success, the primary contrast, the other contrasts, costs."""
+    """The Markdown for a 07_results folder: success, the contrasts, and, where they are there, room and localisers; costs."""
     success, contrasts, costs = (
         _read(results_dir / "tables" / f"{name}.csv") for name in ("table1_success", "table1_contrasts", "costs")
     )
@@ -49,7 +49,10 @@ def results_text(results_dir: Path) -> str:
     primary = [row for row in measured if row["contrast"] == PRIMARY_NAME]
     others = [row for row in measured if row["contrast"] != PRIMARY_NAME and row["task"] == "all"]
     parts = [_success_table(success), _sentences("Primary contrast", primary), _sentences("Other contrasts", others)]
-    return "\n".join(part for part in [*parts, _costs(costs)] if part)
+    tasks, scores = (
+        _read_if_there(results_dir / "tables" / f"{name}.csv") for name in ("tasks", "localization_scores")
+    )
+    return "\n".join(part for part in [*parts, _room(tasks), _localizers(scores), _costs(costs)] if part)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -78,6 +81,33 @@ def _read(path: Path) -> list[dict[str, str]]:
         raise UserError(f"{path.name} is missing; {rebuild_hint(path)}")
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def _read_if_there(path: Path) -> list[dict[str, str]]:
+    return _read(path) if path.is_file() else []
+
+
+def _room(tasks: list[dict]) -> str:
+    """The student on `select` under both harnesses, task by task."""
+    known = [row for row in tasks if row["student_h0"] and row["student_hstar"]]
+    pairs = [f"{r['task']} {_percent(r['student_h0'])} to {_percent(r['student_hstar'])}" for r in known]
+    return f"Room (`select`, h0 to h*, percent): {', '.join(pairs)}.\n" if pairs else ""
+
+
+def _localizers(scores: list[dict]) -> str:
+    """How often each localiser names the planted failing turn, over all tasks and classes."""
+    whole = [row for row in scores if row["class"] == "all"]
+    texts = []
+    for method in dict.fromkeys(row["method"] for row in whole):
+        mine = [row for row in whole if row["method"] == method]
+        n = sum(int(row["n"]) for row in mine)
+        exact, near = (sum(_number(row[name]) * int(row["n"]) for row in mine) / n for name in ("exact", "within_one"))
+        texts.append(f"`{method}` {exact:.0%} exactly, {near:.0%} within one turn (n = {n})")
+    return f"Localisers on planted failures: {'; '.join(texts)}.\n" if texts else ""
+
+
+def _percent(text: str) -> str:
+    return f"{100 * _number(text):.0f}"
 
 
 def _success_table(rows: list[dict]) -> str:
@@ -114,6 +144,8 @@ def _sentence(row: dict) -> str:
     scope = "all tasks" if row["task"] == "all" else row["task"]
     change, start, end = (_points(row[name]) for name in ("difference", "ci_low", "ci_high"))
     text = f"`{row['contrast']}`, {scope}: {change} points, 95% interval [{start}, {end}]; "
+    if row.get("p_holm"):
+        chance += f", Holm {_number(row['p_holm']):.3f}"
     text += f"the interval {holds} zero ({chance}, {row['n_pairs']} paired instances"
     for words, name in (("detectable with 80% power: {}", "minimum_detectable"), ("the paper: {}", "paper_difference")):
         if not math.isnan(_number(row[name])):
