@@ -9,6 +9,8 @@ import operator
 import re
 from collections.abc import Callable
 
+from coevo_lib.syntax import parse
+
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -39,7 +41,7 @@ def _parsed(text: str, walk: Callable, otherwise: str):
     if len(text) > 300:
         raise ArithmeticSyntaxError("too long")
     try:
-        return walk(ast.parse(text.strip(), mode="eval"))
+        return walk(parse(text.strip(), "eval"))
     except ZeroDivisionError:
         raise ArithmeticSyntaxError("division by zero") from None
     except (SyntaxError, ValueError, MemoryError, RecursionError, OverflowError) as error:

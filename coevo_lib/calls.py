@@ -9,6 +9,8 @@ import ast
 import json
 from dataclasses import dataclass
 
+from coevo_lib.syntax import parse
+
 Value = str | int | float | list
 FORMATS = ("python", "json")
 
@@ -52,7 +54,7 @@ def parse_call(text: str, form: str = "python") -> Call:
 
 def _parse_python(line: str) -> Call:
     try:
-        node = ast.parse(line, mode="eval").body
+        node = parse(line, "eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         node = None
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):

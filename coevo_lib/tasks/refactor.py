@@ -15,6 +15,7 @@ from pathlib import Path
 
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
+from coevo_lib.syntax import parse
 from coevo_lib.task import AnswerWorld, Style, Task, ToolError, Verdict, View, WorldFault, tool
 
 FUNCTIONS = "fee tip toll levy duty fare bill wage loan gain loss debt lend fine rent gift perk pay dole tax".split()
@@ -57,7 +58,7 @@ class Repository(AnswerWorld):
         if len(line) > LONGEST:
             raise ToolError(f"line: longer than {LONGEST} characters")
         try:
-            [statement] = ast.parse(line.strip()).body if len(line.strip().splitlines()) == 1 else []
+            [statement] = parse(line.strip()).body if len(line.strip().splitlines()) == 1 else []
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             raise ToolError("line: this is not one line of Python") from None
         if not isinstance(statement, (ast.FunctionDef, ast.Assign)):
@@ -163,7 +164,7 @@ def _parse(lines: dict[str, str]) -> dict[str, ast.Module]:
     sources: dict[str, list[str]] = {}
     for place, line in lines.items():
         sources.setdefault(place.split(":")[0], []).append(line)
-    return {name: ast.parse("\n".join(source)) for name, source in sources.items()}
+    return {name: parse("\n".join(source)) for name, source in sources.items()}
 
 
 def _changed(line: str, goal: dict) -> str:
@@ -178,7 +179,7 @@ def _changed(line: str, goal: dict) -> str:
 
 
 def _tidy(line: str) -> str:
-    return ast.unparse(ast.parse(line))
+    return ast.unparse(parse(line))
 
 
 def _tests(goal: dict, home: str, other: str, base: int, results: dict[str, int]) -> str:
