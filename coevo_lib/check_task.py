@@ -10,6 +10,7 @@ import itertools
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -21,12 +22,14 @@ from coevo_lib.command_line import Parser, carry_out
 from coevo_lib.errors import UserError
 from coevo_lib.grounding import expert_is_grounded, goal_is_shown
 from coevo_lib.harness import Harness
-from coevo_lib.task import SPLITS, load_task, task_file
+from coevo_lib.task import SPLITS, Verdict, load_task, task_file
 from coevo_lib.time_limit import OutOfTime, time_limit, where_it_was
 from coevo_lib.trajectory import ERROR
 from coevo_lib.trial import DIRECTNESS, DRAWS, Trial, hash_elsewhere, instances_hash, play_alone, told
 
 INSTANCES = 40
+FEW = 6  # episodes that are cut short, or changed call by call
+HALFWAY = "verdict() has to ask for all that is due"
 EXPERT_SUCCESS, RANDOM_SUCCESS, GUESS_SUCCESS = 0.93, 0.10, 0.05
 BUSY, WAITING = 20.0, 600.0  # seconds for a check of INSTANCES instances: ten times what the slowest shipped task takes
 
@@ -158,14 +161,15 @@ def _errors_change_nothing(trial: Trial) -> str:
     """A harness may draw a call again that a tool answers with an error, as if it had never been made."""
     wrong, n = [render_call(call) for call, _, error in trial.probes if error], 0
     for place, episode in enumerate(trial.all_plays if wrong else ()):
-        shift = place * len(episode.turns)
+        shift, inserted = place * len(episode.turns), []
         disturbed = replay(trial.task, episode.instance, episode.harness, [], max_turns=10_000)
         for step, turn in enumerate(episode.turns):
             meant = replay(
                 trial.task, episode.instance, episode.harness, [t.text for t in disturbed.turns], max_turns=10_000
             )
             if not meant.done and meant.step(wrong[(shift + step) % len(wrong)]).status == ERROR:
-                disturbed.step(wrong[(shift + step) % len(wrong)])
+                inserted.append((step, wrong[(shift + step) % len(wrong)]))
+                disturbed.step(inserted[-1][1])
                 n += 1
             disturbed.step(turn.text)
         now = [turn.observation for turn in disturbed.turns if turn.status != ERROR]
@@ -173,9 +177,21 @@ def _errors_change_nothing(trial: Trial) -> str:
         if (was, episode.world.verdict()) != (now, disturbed.world.verdict()):
             fix = "raise ToolError before a tool changes anything"
             raise UserError(
-                f"{episode.instance.key}: with calls that meet an error in between it ends otherwise; {fix}"
+                f"{episode.instance.key}: with {_culprit(episode, inserted)} in between, which meets an error, it ends "
+                f"otherwise; {fix}"
             )
     return f"{n} calls that meet an error, put in between, change no episode"
+
+
+def _culprit(episode: Episode, inserted: list[tuple[int, str]]) -> str:
+    """The first of these calls that alone makes the episode end otherwise; all of them if it takes more than one."""
+    for step, text in inserted:
+        texts = [turn.text for turn in episode.turns]
+        alone = [*texts[:step], text, *texts[step:]]
+        again = replay(episode.task, episode.instance, episode.harness, alone, max_turns=len(alone) + 1)
+        if again.world.verdict() != episode.world.verdict():
+            return text[:80]
+    return " and ".join(text[:40] for _, text in inserted[:3])
 
 
 # ---- callers that know nothing
@@ -186,7 +202,23 @@ def _idle(trial: Trial) -> str:
         for what, texts in {"a fresh world": [], "submit(0)": ["submit(0)"]}.items():
             if replay(trial.task, instance, Harness(), texts).world.verdict().success:
                 raise UserError(f"{instance.key}: {what} is a success; verdict() has to ask for more to be done")
-    return f"{len(trial.sample)} instances"
+    for episode in trial.played(Harness(), 0.0)[:FEW] if trial.has_expert else ():
+        texts = [turn.text for turn in episode.turns]
+        for n in range(1, len(texts)):
+            if _verdict(trial, episode, texts[:n]).success:
+                raise UserError(
+                    f"{episode.instance.key}: a success after {n} of the expert's {len(texts)} calls; {HALFWAY}"
+                )
+    return f"{len(trial.sample)} instances, and the expert's episodes cut short"
+
+
+def _verdict(trial: Trial, episode: Episode, texts: list[str]) -> Verdict:
+    """The verdict after these replies, which a world has to be able to give at any moment."""
+    try:
+        return replay(trial.task, episode.instance, episode.harness, texts, max_turns=len(texts) + 2).world.verdict()
+    except Exception as error:
+        fix = "it has to hold at any moment; a start() of your own begins with super().start()"
+        raise UserError(f"verdict() after {texts[-1][:60]}: {told(error)}; {fix}") from None
 
 
 def _random_fails(trial: Trial) -> str:
@@ -251,7 +283,20 @@ def _grows(trial: Trial) -> str:
     listed = ", ".join(f"{mean:.0f} at size {size}" for size, mean in turns.items())
     if any(few >= many for few, many in itertools.pairwise(turns.values())):
         raise UserError(f"turns step by step: {listed}; let draw make more to read for a larger size")
-    return f"turns step by step: {listed} (default {trial.task.size}); max_turns of a profile has to be above"
+    longest = max(len(episode.turns) for episode in trial.played(Harness(), 0.0))
+    return f"turns step by step: {listed}, and up to {longest} at the task's size {trial.task.size}; max_turns of a profile has to be above"
+
+
+def _depends(trial: Trial) -> str:
+    """For reading: it cannot know which tools write."""
+    missed, doubled = Counter(), Counter()
+    for episode in trial.played(Harness(), 0.0)[:FEW]:
+        texts = [turn.text for turn in episode.turns]
+        for place, turn in enumerate(episode.turns[:-1]):
+            missed[turn.call.tool] += not _verdict(trial, episode, texts[:place] + texts[place + 1 :]).success
+            doubled[turn.call.tool] += not _verdict(trial, episode, texts[: place + 1] + texts[place:]).success
+    left_out, twice = (", ".join(tool for tool in found if found[tool]) or "none" for found in (missed, doubled))
+    return f"left out, these calls make it fail: {left_out}; made twice: {twice}; a tool that writes should be in the first list, and in the second unless it refuses to write twice"
 
 
 LOADS = "the file loads and keeps the protocol"
@@ -261,6 +306,7 @@ BASIC = {
     "instances are the same everywhere": _equal_everywhere,
     "splits are disjoint": _splits,
     "the world never raises": _never_raises,
+    "a replay is exact": _replays,
 }
 EXPERT = {
     "the goal stands in the prompt": goal_is_shown,
@@ -269,12 +315,12 @@ EXPERT = {
     "the expert solves it with base tools hidden": functools.partial(_solves, place=2),
     "the expert is not clairvoyant": expert_is_grounded,
     "a larger size takes more turns": _grows,
+    "what the verdict depends on": _depends,
 }
 ANY = {
     "tool errors name an argument": _errors_teach,
     "a tool error changes nothing": _errors_change_nothing,
     "every tool is reachable": _reachable,
-    "a replay is exact": _replays,
     "idle play fails": _idle,
     "random play fails": _random_fails,
     "a blind guess fails": _guess_fails,

@@ -62,7 +62,9 @@ def _profile(root: Path, name: str, task: str) -> str:
     text, changed = re.subn(r"^tasks\s*=\s*\[[^\]]*\]", lambda _: f'tasks = ["{task}"]', text, count=1, flags=re.M)
     if not changed:
         raise UserError(f"{SMALLEST}: has no line tasks = [...]; the new profile is a copy of it")
-    return f"# {name} alone, with the parameters of {SMALLEST.name}; for a result, take those of cpu.toml.\n{text}"
+    text = text[re.search(r"^tasks", text, flags=re.M).start() :]  # its own heading speaks of another study
+    first = f"# {name} alone, at toy size: enough to try every stage, too small for a result. For one, take the values of cpu.toml."
+    return f"{first}\n{text}"
 
 
 def _shown(path: Path, root: Path) -> str:

@@ -67,6 +67,8 @@ class Trial:
             prompt = self.task.templates[template]["text"].format_map(goal)
         except Exception as error:
             fix = "draw has to return (goal, data), and braces in a text may hold goal values only"
+            if isinstance(error, KeyError):
+                fix = f"nothing is called {error}: a key that the template lacks, or a brace in its text that is no goal value"
             raise UserError(f"templates.{template} at size {size}: {told(error)}; {fix}") from None
         key = f"{self.task.name}/size {size}/{index:04d}"
         return Instance(key, self.task.name, "train", prompt, {**goal, "template": template}, data)
