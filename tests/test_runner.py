@@ -171,8 +171,8 @@ def test_status_of_a_second_round_lists_its_units_and_says_what_they_wait_for(ro
     again = "--round", "2"
     finish(root, stages=list(PARAMETERS)[:4])
     lines = coevo(root, "status", *again).stdout.splitlines()
-    assert len(lines) == 16 and all("  waits  reads " in line for line in lines[:-2])
-    assert "waits  reads r1/05_training/corr/s0" in lines[0] and "round 2: 0 of 14 units fresh" in lines[-2]
+    assert len(lines) == 18 and all("  waits  reads " in line for line in lines[:-2])
+    assert "waits  reads r1/05_training/corr/s0" in lines[0] and "round 2: 0 of 16 units fresh" in lines[-2]
     why = "round 2 waits for outputs/cpu/r1/05_training/corr/s0, which is stale (never run); "
     assert lines[-1] == f"{why}first run: make reproduce PROFILE=cpu"
     for words in (["run"], ["run", "--stage", "01"]):
@@ -182,7 +182,7 @@ def test_status_of_a_second_round_lists_its_units_and_says_what_they_wait_for(ro
 
     finish(root)
     lines = coevo(root, "status", *again).stdout.splitlines()
-    assert len(lines) == 15 and all("  stale  never run" in line for line in lines[:-1])
+    assert len(lines) == 17 and all("  stale  never run" in line for line in lines[:-1])
     write(root / "outputs/cpu/r1/02_rollouts/alpha/rollouts.jsonl", "edited")
     assert "r1/02_rollouts/alpha, which is stale (outputs not as written" in coevo(root, "run", *again).stderr
 
