@@ -9,14 +9,16 @@ from dataclasses import replace
 
 from coevo_lib.calls import Call, CallSyntaxError, parse_call, render_call
 from coevo_lib.engines.base import Engine, EngineFault, Reply, Request
-from coevo_lib.harness import Demo, Harness
-from coevo_lib.hooks import Past, Retry
+from coevo_lib.harness import Context, Demo, Harness
+from coevo_lib.hooks import Retry
+from coevo_lib.past import Past
 from coevo_lib.task import Instance, Task, ToolError, WorldFault
 from coevo_lib.toolbox import Toolbox, show_facts
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Event, Trajectory, Turn
 
 # A hopeless episode is cut short; measured: it changes no success and halves a bad model's time.
 SAME_REPLIES, SAME_TROUBLES = 4, 6
+PLAN = "next: "  # how the planner's line begins, before the executor's call
 
 
 class Episode:
@@ -63,7 +65,20 @@ class Episode:
 
     def messages(self) -> list[dict]:
         """The chat that the model sees now, as role and content."""
-        return chat(self.system, self.instance.prompt, self.turns, self.harness.context.keep)
+        return chat(self.system, self.instance.prompt, self.turns, self.harness.context)
+
+    def planner_messages(self) -> list[dict]:
+        """The chat that the planner sees: of the observations only the last ones are whole."""
+        context = self.harness.context
+        return chat(self.system, self.instance.prompt, self.turns, context.model_copy(update={"keep": context.planner}))
+
+    def plan(self, reply: str) -> str:
+        """The line that goes before the executor's call: the tool that the planner named, or nothing."""
+        try:
+            tool = parse_call(reply, self.harness.format.call).tool
+        except CallSyntaxError:
+            return ""
+        return f"{PLAN}{tool}\n" if tool in self.toolbox.visible else ""
 
     def temperature(self, default: float) -> float:
         heats = [hook.heat(self.past) for hook in self.harness.hooks.use]
@@ -77,7 +92,7 @@ class Episode:
     def objection(self, text: str) -> str | None:
         """Why a reply would be refused as unreadable or by a hook, without taking the step; None if it would run."""
         try:
-            call = parse_call(self._repair(text, []), self.harness.format.call)
+            call = self._read(self._repair(text, []), [])
         except CallSyntaxError as error:
             return str(error)
         past = self.past
@@ -88,7 +103,8 @@ class Episode:
 
         A tool that answers with an error has changed nothing; without `keep_error` such a turn does not count.
         """
-        events: list[Event] = []
+        plan = split_plan(text, self.harness.context)[0]
+        events = [Event("context.planner", "planned", plan)] if plan else []
         call, facts, observation, status = self._act(self._repair(text, events), events)
         turn = Turn(text, call, observation, status, facts, events, prompt_tokens, output_tokens)
         if status == ERROR and not keep_error:
@@ -114,9 +130,19 @@ class Episode:
                 text = repaired
         return text
 
+    def _read(self, text: str, events: list[Event]) -> Call:
+        """The call in a text, its arguments mended. Raises CallSyntaxError where there is none."""
+        call, past = parse_call(text, self.harness.format.call), self.past
+        for hook in self.harness.hooks.use:
+            mended = hook.mend(call, past)
+            if mended != call:
+                events.append(Event(f"hooks:{hook.hook}", "repaired", render_call(mended, self.harness.format.call)))
+                call = mended
+        return call
+
     def _act(self, text: str, events: list[Event]) -> tuple:
         try:
-            call = parse_call(text, self.harness.format.call)
+            call = self._read(text, events)
         except CallSyntaxError as error:
             return None, [], f"error: {error}", MALFORMED
         past = self.past
@@ -168,39 +194,41 @@ def play(engine: Engine, episode: Episode, *, temperature: float = 0.0, max_toke
 def _play_turn(engine: Engine, episode: Episode, temperature: float, max_tokens: int) -> None:
     """One turn: the model's reply, or, where the harness's retry hook minds it, the first new draw that it does not mind.
 
-    The new draws go out together: waiting for each would leave the engine idle in the tail of a batch. The turn's
-    tokens count all draws.
+    Under a harness with a planner the same model first says what comes next, in a context of its own. The new draws go
+    out together: waiting for each would leave the engine idle in the tail of a batch. The turn's tokens count all of it.
     """
-    messages, sample, retry = tuple(episode.messages()), episode.trajectory.sample, episode.retry
-    first = Request(messages, max_tokens=max_tokens, temperature=episode.temperature(temperature), sample=sample)
+    sample, retry = episode.trajectory.sample, episode.retry
+    options = {"max_tokens": max_tokens, "temperature": episode.temperature(temperature), "sample": sample}
+    plan, spent, events = "", 0, []
+    if episode.harness.context.planner:
+        planned = engine.submit(Request(tuple(episode.planner_messages()), **options)).result()
+        plan, spent = episode.plan(planned.text), planned.output_tokens
+    first = Request(tuple(with_plan(episode.messages(), plan)), **options)
     reply = engine.submit(first).result()
-    if retry is None:
-        episode.step(reply.text, reply.prompt_tokens, reply.output_tokens)
-        return
-    objection = _try(episode, reply, retry.errors)
-    if objection is None:
-        return
-    seeds = [1000 * (sample + 1) + attempt for attempt in range(retry.tries)]
-    again = [engine.submit(replace(first, temperature=retry.temperature, sample=seed)) for seed in seeds]
-    redrawn = [future.result() for future in again]
-    spent, events = reply.output_tokens + sum(r.output_tokens for r in redrawn), []
-    for new in redrawn:
-        events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
-        reply, objection = new, _try(episode, new, retry.errors)
-        if objection is None:
-            break
-    else:
-        episode.step(reply.text, reply.prompt_tokens)
+    spent += reply.output_tokens
+    objection = _try(episode, plan, reply, retry)
+    if objection is not None:
+        seeds = [1000 * (sample + 1) + attempt for attempt in range(retry.tries)]
+        again = [engine.submit(replace(first, temperature=retry.temperature, sample=seed)) for seed in seeds]
+        for new in [future.result() for future in again]:
+            spent += new.output_tokens
+            if objection is not None:
+                events.append(Event("hooks:retry", "drew again", f"{reply.text.strip()[:120]}: {objection}"))
+                reply, objection = new, _try(episode, plan, new, retry)
+    if objection is not None:
+        episode.step(plan + reply.text, reply.prompt_tokens)
     episode.turns[-1].output_tokens = spent
     episode.turns[-1].events[:0] = events
 
 
-def _try(episode: Episode, reply: Reply, mind_errors: bool) -> str | None:
-    """Takes the step if nothing speaks against it; else says what does, and leaves the episode as it was."""
-    if (objection := episode.objection(reply.text)) is not None:
+def _try(episode: Episode, plan: str, reply: Reply, retry: Retry | None) -> str | None:
+    """Takes the step unless the retry hook minds the reply; then says why, and leaves the episode as it was."""
+    text = plan + reply.text
+    if retry and (objection := episode.objection(text)) is not None:
         return objection
-    turn = episode.step(reply.text, reply.prompt_tokens, reply.output_tokens, keep_error=not mind_errors)
-    return turn.observation if mind_errors and turn.status == ERROR else None
+    minds_errors = retry is not None and retry.errors
+    turn = episode.step(text, reply.prompt_tokens, keep_error=not minds_errors)
+    return turn.observation if minds_errors and turn.status == ERROR else None
 
 
 def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], **options) -> Episode:
@@ -211,14 +239,32 @@ def replay(task: Task, instance: Instance, harness: Harness, texts: list[str], *
     return episode
 
 
-def chat(system: str, prompt: str, turns: list[Turn], keep: int = 0) -> list[dict]:
-    """The chat messages of a prefix. `keep` > 0 shows only the last `keep` observations whole."""
-    messages = [{"role": "system", "content": system}, {"role": "user", "content": prompt}]
+def chat(system: str, prompt: str, turns: list[Turn], context: Context) -> list[dict]:
+    """The chat messages of a prefix: with `context.keep` only the last so many observations whole.
+
+    A planner's line stands at the end of the message before the call that it goes with.
+    """
+    messages, keep = [{"role": "system", "content": system}, {"role": "user", "content": prompt}], context.keep
     for index, turn in enumerate(turns):
         old = keep and index < len(turns) - keep
-        messages.append({"role": "assistant", "content": turn.text})
+        plan, text = split_plan(turn.text, context)
+        messages = with_plan(messages, plan)
+        messages.append({"role": "assistant", "content": text})
         messages.append({"role": "user", "content": "(removed)" if old else turn.observation})
     return messages
+
+
+def split_plan(text: str, context: Context) -> tuple[str, str]:
+    """(the planner's line with its end, the rest) of a turn's text; the line is empty without a planner."""
+    line, end, rest = text.partition("\n")
+    return (line + end, rest) if context.planner and line.startswith(PLAN) and end else ("", text)
+
+
+def with_plan(messages: list[dict], plan: str) -> list[dict]:
+    """The messages with the planner's line as a note at the end of the last one."""
+    if not plan:
+        return messages
+    return [*messages[:-1], {**messages[-1], "content": f"{messages[-1]['content']}\n({plan.strip()})"}]
 
 
 def system_text(harness: Harness, toolbox: Toolbox) -> str:
@@ -236,5 +282,6 @@ def _show_demo(demo: Demo) -> str:
 
 
 def expert_text(call: Call, harness: Harness) -> str:
-    """What an expert writes for a call: the student's own format (paper, stage C)."""
-    return render_call(call, harness.format.call)
+    """What an expert writes for a call: the student's own format (paper, stage C); it is its own planner."""
+    plan = f"{PLAN}{call.tool}\n" if harness.context.planner else ""
+    return plan + render_call(call, harness.format.call)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from coevo_lib.syntax import parse
 
+LONGEST = 300  # characters of a text that is worked out
 _OPERATORS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _COMPARISONS = {
     ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
@@ -38,7 +39,7 @@ def holds(text: str) -> bool:
 
 
 def _parsed(text: str, walk: Callable, otherwise: str):
-    if len(text) > 300:
+    if len(text) > LONGEST:
         raise ArithmeticSyntaxError("too long")
     try:
         return walk(parse(text.strip(), "eval"))
@@ -68,6 +69,42 @@ def _compare(node: ast.AST) -> bool:
         raise ArithmeticSyntaxError(_NO_COMPARISON)
     values = [_round(_walk(part)) for part in (node.left, *node.comparators)]
     return all(_COMPARISONS[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:]))
+
+
+def terms_in(text: str) -> list[str]:
+    """The terms that a sum adds up, without blanks and with their factors in order; none where it is no sum."""
+    return _read(text, _terms)
+
+
+def subjects_in(text: str) -> list[str]:
+    """What a comparison, or each of two with or between them, holds against others: the terms on its left."""
+    return _read(text, _subjects)
+
+
+def _read(text: str, walk: Callable) -> list[str]:
+    try:
+        return walk(parse(text.strip(), "eval").body) if len(text) <= LONGEST else []
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return []
+
+
+def _subjects(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.BoolOp):
+        return [subject for part in node.values for subject in _subjects(part)]
+    return _terms(node.left) if isinstance(node, ast.Compare) else []
+
+
+def _terms(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _terms(node.left) + _terms(node.right)
+    return ["*".join(sorted(_factors(node), key=lambda factor: (len(factor), factor)))]
+
+
+def _factors(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        return _factors(node.left) + _factors(node.right)
+    text = ast.unparse(node).replace(" ", "")
+    return [f"({text})" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else text]
 
 
 def numbers_in(text: str) -> list[float]:

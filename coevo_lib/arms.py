@@ -5,16 +5,19 @@
 the expert from a random turn on: on-policy expert corrections of Lauffer et al., arXiv 2512.14895), `own`
 (the student's successes alone). Imitation and corrections are mixed with a few own successes, as in the
 paper. All arms of a contrast use one expert (rule 3).
+
+Work on failures is drawn first from the boundary of what the student can do (paper, stage D): instances on which it fails,
+and succeeds once one turn is corrected. `choice` says which of several candidates a correction arm keeps.
 """
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from coevo_lib.agent import replay
-from coevo_lib.correction import correct, random_turn
+from coevo_lib.correction import candidates, random_turn
 from coevo_lib.errors import UserError
-from coevo_lib.expert import ScriptedExpert, play_expert
+from coevo_lib.expert import Expert, ScriptedExpert, play_expert
 from coevo_lib.files import stable_seed
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure
@@ -26,11 +29,20 @@ from coevo_lib.trajectory import Trajectory
 
 HARNESSES = ("h0", "hstar")
 ON_FAILURES = ("correction", "random_turn", "oec")
+FIRST, LIKELIEST = CHOICES = (
+    "first",
+    "student_likelihood",
+)  # the expert's own; the verified one likeliest to the student
+Score = Callable[[list[dict]], list[float]]  # the student's mean loss on the trained tokens of each row
 
 
 @dataclass
 class Material:
-    """What one task offers for training: its `train` instances, harnesses, and what the student did on them."""
+    """What one task offers for training: its `train` instances, harnesses, and what the student did on them.
+
+    expert: the profile's for this task. boundary: the instances on which the student succeeds once its failing turn is
+    corrected.
+    """
 
     task: Task
     instances: dict[str, Instance]
@@ -38,6 +50,8 @@ class Material:
     rollouts: dict[str, list[Trajectory]]
     failures: dict[str, Failure]
     max_turns: int
+    expert: Expert
+    boundary: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,23 +62,33 @@ class Quota:
     own: int
 
 
-def arm_rows(arm: dict, expert: ScriptedExpert, materials: list[Material], quota: Quota, seed: int) -> list[dict]:
+def arm_rows(
+    arm: dict,
+    materials: list[Material],
+    quota: Quota,
+    seed: int,
+    score: Score = lambda rows: [0.0] * len(rows),
+) -> list[dict]:
     """The training rows of one arm, shuffled by seed; equal shares a task, as far as there are enough.
 
     Where the arm has another one `matched`, so many of them as carry loss on as much text as that one's rows do.
+    `score` is asked where the arm's `choice` is the candidate likeliest to the student.
     """
     share, own = -(-quota.rows // len(materials)), -(-quota.own // len(materials))
     rows: list[dict] = []
     for material in materials:
-        main = BUILDERS[arm["rows"]](arm, expert, material)
-        rows += _draw(main, share if arm["rows"] != "own" else share + own, seed, f"{arm['rows']} {material.task.name}")
+        main, first = BUILDERS[arm["rows"]](arm, material, score), frozenset()
+        if arm["rows"] in ON_FAILURES:
+            first = material.boundary
+        number = share if arm["rows"] != "own" else share + own
+        rows += _draw(main, number, seed, f"{arm['rows']} {material.task.name}", first)
         if arm["rows"] != "own":
-            rows += _draw(_own(arm, expert, material), own, seed, f"own {material.task.name}")
+            rows += _draw(_own(arm, material, score), own, seed, f"own {material.task.name}")
     if not rows:
         raise UserError(f"profile: arm {arm['name']}: no training rows; raise n_train, or drop the arm")
     random.Random(stable_seed("rows", arm["name"], seed)).shuffle(rows)
     if arm.get("matched"):
-        rows = _until(rows, trained_text(arm_rows(arm["matched"], expert, materials, quota, seed)))
+        rows = _until(rows, trained_text(arm_rows(arm["matched"], materials, quota, seed, score)))
     return rows
 
 
@@ -83,18 +107,17 @@ def _until(rows: list[dict], most: int) -> list[dict]:
     return kept
 
 
-def expert_for(arm: dict, expert: ScriptedExpert) -> ScriptedExpert:
-    """The profile's expert, with the arm's own directness and persistence where it names them."""
-    return ScriptedExpert(
-        arm.get("directness", expert.directness), arm.get("persistence", expert.persistence), expert.seed
-    )
+def expert_for(arm: dict, expert: Expert) -> Expert:
+    """The profile's expert, a scripted one with the arm's own directness and persistence where it names them."""
+    names = [name for name in ("directness", "persistence") if name in arm]
+    return replace(expert, **{name: arm[name] for name in names}) if isinstance(expert, ScriptedExpert) else expert
 
 
 def check_arms(arms: list[dict]) -> None:
     """Refuses an arm whose rows or harness are unknown, naming the field."""
     for arm in arms:
-        for field, known in (("rows", (*UNTRAINED, *BUILDERS)), ("harness", HARNESSES)):
-            if arm[field] not in known:
+        for field, known in (("rows", (*UNTRAINED, *BUILDERS)), ("harness", HARNESSES), ("choice", CHOICES)):
+            if arm.get(field, FIRST) not in known:
                 raise UserError(
                     f"profile: arms: {arm['name']}: {field} = {arm[field]!r} is unknown; use one of {', '.join(known)}"
                 )
@@ -105,19 +128,21 @@ def check_arms(arms: list[dict]) -> None:
             )
 
 
-def _draw(rows: list[dict], n: int, seed: int, what: str) -> list[dict]:
-    return random.Random(stable_seed("draw", what, seed)).sample(rows, min(n, len(rows)))
+def _draw(rows: list[dict], n: int, seed: int, what: str, first: frozenset[str] = frozenset()) -> list[dict]:
+    """`n` of the rows, or all; those whose source is among the `first` before the others."""
+    drawn = random.Random(stable_seed("draw", what, seed)).sample(rows, len(rows))
+    return sorted(drawn, key=lambda row: row["source"] not in first)[:n]
 
 
-def _imitation(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+def _imitation(arm: dict, material: Material, score: Score) -> list[dict]:
     harness = material.harnesses[arm["harness"]]
     episodes = expert_episodes(
-        expert_for(arm, expert), material.task, list(material.instances.values()), harness, material.max_turns
+        expert_for(arm, material.expert), material.task, list(material.instances.values()), harness, material.max_turns
     )
     return [{**row, "kind": "expert"} for e in episodes if e.trajectory.success for row in whole_rows(e)]
 
 
-def _own(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+def _own(arm: dict, material: Material, score: Score) -> list[dict]:
     harness, rows = material.harnesses[arm["harness"]], []
     for trajectory in material.rollouts[arm["harness"]]:
         if trajectory.success:
@@ -129,39 +154,40 @@ def _own(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
     return rows
 
 
-def _corrected(
-    arm: dict, expert: ScriptedExpert, material: Material, turn_of: Callable[[Trajectory], int | None]
-) -> list[dict]:
-    harness, rows = material.harnesses[arm["harness"]], []
+def _corrected(arm: dict, material: Material, score: Score, turn_of: Callable[[Trajectory], int | None]) -> list[dict]:
+    harness, choice, found = material.harnesses[arm["harness"]], arm.get("choice", FIRST), []
     for trajectory in material.rollouts[arm["harness"]]:
         failure = material.failures.get(trajectory.instance)
         if failure is None or failure.turn is None:
             continue
-        made = correct(
-            expert_for(arm, expert),
+        made = candidates(
+            expert_for(arm, material.expert),
             material.task,
             material.instances[trajectory.instance],
             harness,
             trajectory,
             failure,
             turn_of(trajectory),
+            most=1 if choice == FIRST else 3,
         )
-        if made and made[0].verified:
-            rows.append({**made[1], "kind": arm["rows"]})
-    return rows
+        found.append([{**row, "kind": arm["rows"]} for correction, row in made if correction.verified])
+    if choice == LIKELIEST:
+        losses = iter(score([row for rows in found for row in rows]))
+        found = [sorted(rows, key=lambda row: next(losses)) for rows in found]
+    return [rows[0] for rows in found if rows]
 
 
-def _correction(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
-    return _corrected(arm, expert, material, lambda trajectory: None)
+def _correction(arm: dict, material: Material, score: Score) -> list[dict]:
+    return _corrected(arm, material, score, lambda trajectory: None)
 
 
-def _oec(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
+def _oec(arm: dict, material: Material, score: Score) -> list[dict]:
     """The student plays up to a random turn, the expert from there to the end; its turns carry loss."""
-    harness, rows, teacher = material.harnesses[arm["harness"]], [], expert_for(arm, expert)
+    harness, rows, teacher = material.harnesses[arm["harness"]], [], expert_for(arm, material.expert)
     for trajectory in material.rollouts[arm["harness"]]:
         if trajectory.instance not in material.failures:
             continue
-        start = random_turn(trajectory, expert.seed)
+        start = random_turn(trajectory, 0)
         texts = [turn.text for turn in trajectory.turns[:start]]
         instance = material.instances[trajectory.instance]
         episode = replay(material.task, instance, harness, texts, max_turns=material.max_turns)
@@ -170,8 +196,8 @@ def _oec(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
     return rows
 
 
-def _random_turn(arm: dict, expert: ScriptedExpert, material: Material) -> list[dict]:
-    return _corrected(arm, expert, material, lambda trajectory: random_turn(trajectory, expert.seed))
+def _random_turn(arm: dict, material: Material, score: Score) -> list[dict]:
+    return _corrected(arm, material, score, lambda trajectory: random_turn(trajectory, 0))
 
 
 BUILDERS = {"expert": _imitation, "correction": _correction, "random_turn": _random_turn, "oec": _oec, "own": _own}

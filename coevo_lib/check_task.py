@@ -296,7 +296,8 @@ def _depends(trial: Trial) -> str:
             missed[turn.call.tool] += not _verdict(trial, episode, texts[:place] + texts[place + 1 :]).success
             doubled[turn.call.tool] += not _verdict(trial, episode, texts[: place + 1] + texts[place:]).success
     left_out, twice = (", ".join(tool for tool in found if found[tool]) or "none" for found in (missed, doubled))
-    return f"left out, these calls make it fail: {left_out}; made twice: {twice}; a tool that writes should be in the first list, and in the second unless it refuses to write twice"
+    advice = "a tool that writes should be in the first list, and in the second unless it refuses to write twice"
+    return f"left out, these calls make it fail: {left_out}; made twice: {twice}; {advice}"
 
 
 LOADS = "the file loads and keeps the protocol"

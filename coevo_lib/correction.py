@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 
 from coevo_lib.agent import Episode, expert_text, replay
 from coevo_lib.engines.base import Engine
-from coevo_lib.expert import ScriptedExpert
+from coevo_lib.expert import FAR, LOST, Expert
 from coevo_lib.files import stable_seed
 from coevo_lib.harness import Harness
-from coevo_lib.localization import LOST, Failure, calls_left
+from coevo_lib.localization import Failure
 from coevo_lib.rollouts import roll_out
 from coevo_lib.rows import turn_row
 from coevo_lib.task import Instance, Task
@@ -42,35 +42,46 @@ class Correction:
         return self.executes and self.calls_left is not None
 
 
-def correct(
-    expert: ScriptedExpert,
+def candidates(
+    expert: Expert,
     task: Task,
     instance: Instance,
     harness: Harness,
     trajectory: Trajectory,
     failure: Failure,
     turn: int | None = None,
-) -> tuple[Correction, dict] | None:
-    """(correction, row) for the failing turn, or for another `turn`; None where there is none to correct.
+    most: int = 3,
+) -> list[tuple[Correction, dict]]:
+    """Up to `most` different (correction, row) for the failing turn, or for another `turn`; the expert's own choice first.
 
-    `row` is {messages, mask, source}, see `rows`.
+    None where there is no turn to correct. `row` is {messages, mask, source}, see `rows`.
     """
     turn = failure.turn if turn is None else turn
     if turn is None:
-        return None
-    texts = [t.text for t in trajectory.turns]
-    episode = replay(task, instance, harness, texts[:turn], max_turns=len(texts) + 60)
-    step = expert.next(episode)
-    if step is None:
-        return None
-    text = expert_text(step[0], harness)
-    left = calls_left(task, instance, harness, [*texts[:turn], text])
-    row = turn_row(episode, turn, text)
-    executes = episode.step(text).status == OK
-    made = Correction(
-        instance.key, turn, failure.failure_class, texts[turn], text, step[1], executes, None if left == LOST else left
-    )
-    return made, row
+        return []
+    texts, failed = [t.text for t in trajectory.turns], f"{trajectory.turns[turn].text.strip()}: {trajectory.feedback}"
+    episode, made = replay(task, instance, harness, texts[:turn], max_turns=len(texts) + FAR), []
+    for call, why in expert.candidates(episode, most, failed):
+        text = expert_text(call, harness)
+        tried = replay(task, instance, harness, [*texts[:turn], text], max_turns=len(texts) + FAR)
+        left = expert.calls_left(task, instance, harness, [*texts[:turn], text])
+        found = Correction(
+            instance.key,
+            turn,
+            failure.failure_class,
+            texts[turn],
+            text,
+            why,
+            executes=tried.turns[-1].status == OK,
+            calls_left=None if left == LOST else left,
+        )
+        made.append((found, turn_row(episode, turn, text)))
+    return made
+
+
+def correct(*arguments, **options) -> tuple[Correction, dict] | None:
+    """The expert's own correction: the first of `candidates`, which takes the same arguments; None where there is none."""
+    return next(iter(candidates(*arguments, **options, most=1)), None)
 
 
 def random_turn(trajectory: Trajectory, seed: int) -> int:
@@ -97,6 +108,8 @@ def continue_student(
     return [episode.trajectory.success for episode in played]
 
 
-def to_json(made: Correction, row: dict) -> dict:
-    """A line of corrections.jsonl."""
-    return {**asdict(made), "verified": made.verified, **row}
+def to_json(made: Correction, row: dict, others: list[Correction]) -> dict:
+    """A line of corrections.jsonl; `others`: the candidates that an arm may choose instead."""
+    names = ("text", "sentence", "executes", "calls_left", "verified")
+    tried = [{name: getattr(other, name) for name in names} for other in (made, *others)]
+    return {**asdict(made), "verified": made.verified, "candidates": tried, **row}

@@ -214,4 +214,3 @@ def malformed_call(success: Success, n: int, rng: random.Random) -> str:
 
 DAMAGES = (wrong_argument, hallucinated_value, skipped_read, premature_finish, wrong_tool, repeated_call,
            ignored_filter, dropped_item, malformed_call)  # fmt: skip
-PLANTED = tuple(damage.__name__ for damage in DAMAGES)

@@ -11,6 +11,7 @@ from coevo_lib.traces import (
     deserts,
     followers,
     lacks,
+    least_used,
     refused,
     repeats,
     share_used,
@@ -121,10 +122,9 @@ def left_out(harness: Harness, traces: Traces) -> list[Edit]:
     """Successes use at least some share of every answer; a computation that uses less is refused."""
     edits = []
     for _, each in traces.uses[:4]:
-        good = [share for t in traces.solved if (share := share_used(t, traces.computers, each)) is not None]
-        if len(good) < 3 or min(good) == 0:
+        least = least_used(traces.solved, traces.computers, each)
+        if not least:
             continue
-        least = int(min(good) * 100) / 100
         n = traces.count(lambda t, each=each, least=least: (share_used(t, traces.computers, each) or 1.0) < least)
         if n:
             why = f"{n} failures compute with less of what {each} answered than any success does"

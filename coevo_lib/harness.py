@@ -84,10 +84,13 @@ class Context(Part):
     """What the model sees. `keep`: only the last `keep` observations stay whole; 0 keeps all.
 
     `fields`: of these tools' answers only the numbers behind these words are shown, e.g. `page = ["paid"]`.
+    `planner` > 0 splits each turn in two: the same model, seeing only the last `planner` observations whole, first says
+    which tool comes next; that is noted at the end of what it then sees, whole as ever, to write the call.
     """
 
     keep: int = Field(0, ge=0, le=50)
     fields: dict[Name, list[Word]] = {}
+    planner: int = Field(0, ge=0, le=50)
 
 
 class Format(Part):
@@ -123,6 +126,7 @@ class Harness(Part):
         names += [f"hooks:{hook.hook}" for hook in self.hooks.use]
         names += ["context.keep"] if self.context.keep else []
         names += [f"context.fields:{name}" for name in self.context.fields]
+        names += ["context.planner"] if self.context.planner else []
         names += ["format.call"] if self.format.call != "python" else []
         return names
 

@@ -8,16 +8,13 @@ was skipped, and an endless loop where it began. Tables call it `oracle`; the ot
 
 from dataclasses import dataclass
 
-from coevo_lib.agent import replay
 from coevo_lib.arithmetic import numbers_in
-from coevo_lib.expert import ScriptedExpert, expert_text
+from coevo_lib.expert import calls_left
 from coevo_lib.harness import Harness
 from coevo_lib.task import Instance, Task
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
 
 CLASSES = ("tool_use", "instruction_following", "knowledge", "long_context", "planning", "other")
-CONTINUES = ScriptedExpert(directness=0.0, persistence=1.0)
-LOST = 10_000  # calls still needed where no way leads to success
 
 
 @dataclass(frozen=True)
@@ -42,20 +39,6 @@ def localize(task: Task, instance: Instance, harness: Harness, trajectory: Traje
         return Failure(instance.key, None, "other", f"ran out of turns with {left[-1]} calls to go")
     kind, evidence = classify(trajectory, turn, left[turn])
     return Failure(instance.key, turn, kind, evidence)
-
-
-def calls_left(task: Task, instance: Instance, harness: Harness, texts: list[str]) -> int:
-    """How many calls the expert, continuing this plan, still needs for success; LOST where there is no way."""
-    episode = replay(task, instance, harness, texts, max_turns=len(texts) + 60)
-    if episode.world.finished:
-        return 0 if episode.trajectory.success else LOST
-    for needed in range(1, 60):
-        step = CONTINUES.next(episode)
-        if step is None or episode.step(expert_text(step[0], harness)).status != OK:
-            return LOST
-        if episode.world.finished:
-            return needed if episode.trajectory.success else LOST
-    return LOST
 
 
 def classify(trajectory: Trajectory, index: int, left: int) -> tuple[str, str]:

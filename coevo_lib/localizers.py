@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from coevo_lib.agent import replay
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.engines.base import Engine, Request
+from coevo_lib.expert import calls_left, has_script
 from coevo_lib.harness import Harness
-from coevo_lib.localization import CLASSES, Failure, calls_left, classify
+from coevo_lib.localization import CLASSES, Failure, classify
 from coevo_lib.rollouts import roll_out
 from coevo_lib.task import Instance, Task
 from coevo_lib.trajectory import OK, Trajectory
@@ -33,7 +34,7 @@ class Case:
     def named(self, turn: int, method: str, confidence: float, evidence: str = "") -> Failure:
         """The failure at `turn`, its class by rule; without a scripted expert no turn is known to come too early."""
         left = 0
-        if type(self.task).expert is not Task.expert:
+        if has_script(self.task):
             texts = [t.text for t in self.trajectory.turns[:turn]]
             left = calls_left(self.task, self.instance, self.harness, texts)
         kind, seen = classify(self.trajectory, turn, left)

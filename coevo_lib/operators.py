@@ -10,7 +10,18 @@ from coevo_lib.calls import render_call
 from coevo_lib.edits import RETRY, Edit, edited, with_hooks
 from coevo_lib.guard_operators import GUARDS
 from coevo_lib.harness import Harness
-from coevo_lib.traces import Traces, field_use, malformed, refused_by, repeats, skipped_read, tool_error
+from coevo_lib.traces import (
+    Traces,
+    field_use,
+    least_used,
+    left_unread,
+    malformed,
+    refused_by,
+    repeats,
+    skipped_read,
+    tool_error,
+    untidy,
+)
 from coevo_lib.trajectory import ERROR, OK
 
 
@@ -25,8 +36,8 @@ def composites(harness: Harness, traces: Traces) -> list[Edit]:
     """Listing and reading in one call, with the two tools hidden or still shown."""
     edits = []
     have = {(c.first, c.each) for c in harness.tools.composite}
-    n = traces.count(skipped_read(traces.due)) + traces.count(repeats) / 2 + 0.3 * len(traces.failures)
     for first, each in traces.pairs:
+        n = traces.count(left_unread(first, each)) * 0.7
         if (first, each) in have or len(harness.tools.composite) >= 6:
             continue
         name = f"{first}_and_{each}"[:60]
@@ -34,7 +45,7 @@ def composites(harness: Harness, traces: Traces) -> list[Edit]:
             *harness.model_dump()["tools"]["composite"],
             {"name": name, "first": first, "each": each, "doc": f"{first}, then {each} for every item"},
         ]
-        why = f"{first} lists what {each} takes; {len(traces.failures)} failures read one by one"
+        why = f"{first} lists what {each} takes; {len(traces.failures)} failures take it one by one"
         hidden = sorted({*harness.tools.hide, first, each})
         hooks = {"use": [*harness.model_dump()["hooks"]["use"], *_preconditions(traces, first, name)]}
         for weight, tools in ((n + 0.5, {"composite": parts, "hide": hidden}), (n * 0.7, {"composite": parts})):
@@ -50,34 +61,45 @@ def _preconditions(traces: Traces, first: str, composite: str) -> list[dict]:
 
 
 def fields(harness: Harness, traces: Traces) -> list[Edit]:
-    """Shows only the fields of an answer that successes compute with; then every number shown has to be used."""
+    """Shows only the fields of an answer that successes go on with; then as much of it has to be used as they use."""
     edits = []
     for _, each in traces.pairs[:2]:
-        rates = field_use(traces.solved, traces.computers, each)
-        kept = [word for word, rate in rates.items() if rate > 0.9]
+        rates = field_use(traces.solved, each)
+        kept = [word for word, rate in rates.items() if rate > 0.4 or word.lower() in traces.prompts]
         if not kept or len(kept) == len(rates) or each in harness.context.fields:
             continue
         context = {"fields": {**harness.context.fields, each: kept}}
-        why = f"successes compute only with {', '.join(kept)} of what {each} answers"
-        guard = {"hook": "coverage_guard", "tools": traces.computers[:3], "each": each, "share": 1.0}
-        grounding = {"hook": "grounding_guard", "tools": traces.computers[:3]}
+        why = f"successes use, and prompts name, only {', '.join(kept)} of what {each} answers"
         n, element = len(traces.failures), f"context.fields:{each}"
-        strict = with_hooks(harness, why, 0, guard, grounding, RETRY).harness
-        edits.append(edited(strict, "context", element, why, n * 1.1, context=context))
+        if least := least_used(traces.solved, traces.computers, each, kept):
+            guard = {"hook": "coverage_guard", "tools": traces.computers[:3], "each": each, "share": least}
+            grounding = {"hook": "grounding_guard", "tools": traces.computers[:3]}
+            strict = with_hooks(harness, why, 0, guard, grounding, RETRY).harness
+            edits.append(edited(strict, "context", element, why, n * 1.1, context=context))
         edits.append(edited(harness, "context", element, why, n * 0.7, context=context))
     return edits
 
 
 def form(harness: Harness, traces: Traces) -> list[Edit]:
-    """Unreadable calls: mend their form, or ask for the other form."""
-    n = traces.count(malformed)
-    if not n:
+    """Unreadable calls, untidy arguments: mend their form, or ask for the other form."""
+    n, m, edits = traces.count(malformed), traces.count(untidy), []
+    if m:
+        why = f"{m} failures hold a call that a tool refuses, with blanks or the argument's name in an argument"
+        edits.append(with_hooks(harness, why, m * 1.2, {"hook": "argument_trim"}))
+    if n:
+        why, other = f"{n} failures write unreadable calls", "json" if harness.format.call == "python" else "python"
+        edits.append(with_hooks(harness, why, n, {"hook": "argument_repair"}))
+        edits.append(edited(harness, "call format", "format.call", why, n * 0.2, format={"call": other}))
+    return edits
+
+
+def planner(harness: Harness, traces: Traces) -> list[Edit]:
+    """Repeated calls, skipped steps: what comes next is asked for by itself, with few observations in sight."""
+    n = traces.count(repeats) + traces.count(skipped_read(traces.due)) / 2
+    if not n or harness.context.planner:
         return []
-    why, other = f"{n} failures write unreadable calls", "json" if harness.format.call == "python" else "python"
-    return [
-        with_hooks(harness, why, n, {"hook": "argument_repair"}),
-        edited(harness, "call format", "format.call", why, n * 0.2, format={"call": other}),
-    ]
+    why = f"failures lose their way ({n:g} repeat a call or skip a read, the latter counted half)"
+    return [edited(harness, "planner-executor split", "context.planner", why, n * 0.4, context={"planner": 1})]
 
 
 def demonstrations(harness: Harness, traces: Traces) -> list[Edit]:
@@ -92,12 +114,12 @@ def demonstrations(harness: Harness, traces: Traces) -> list[Edit]:
     best = min(clean, key=lambda t: (len(t.turns), t.instance))
     demo = {
         "prompt": best.prompt,
-        "calls": [t.text.strip() for t in best.turns],
+        "calls": [t.text.strip().splitlines()[-1] for t in best.turns],
         "observations": [t.observation for t in best.turns],
     }
     items, n = [*harness.model_dump()["demos"]["item"], demo], len(traces.failures)
     why = f"{n} failures; a success of its own can show the way"
-    return [edited(harness, "demonstration", f"demos:{len(items) - 1}", why, n * 0.5, demos={"item": items})]
+    return [edited(harness, "demonstration", f"demos:{len(items) - 1}", why, n * 0.35, demos={"item": items})]
 
 
 def recipe(harness: Harness, traces: Traces) -> list[Edit]:
@@ -110,7 +132,7 @@ def recipe(harness: Harness, traces: Traces) -> list[Edit]:
     lines = [f"{name} for every item of {each[name]}" if each.get(name) in tools else f"use {name}" for name in tools]
     n = len(traces.failures)
     why = f"{n} failures; the steps of a success of its own"
-    return [edited(harness, "recipe", "system.recipe", why, n * 0.45, system={"recipe": lines[:12]})]
+    return [edited(harness, "recipe", "system.recipe", why, n * 0.4, system={"recipe": lines[:12]})]
 
 
 def wording(harness: Harness, traces: Traces) -> list[Edit]:
@@ -143,4 +165,4 @@ def removals(harness: Harness, traces: Traces) -> list[Edit]:
     return edits
 
 
-OPERATORS = (composites, *GUARDS, fields, form, demonstrations, recipe, wording, removals)
+OPERATORS = (composites, *GUARDS, fields, form, planner, demonstrations, recipe, wording, removals)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 from coevo_lib.agent import Episode
 from coevo_lib.arms import Quota, arm_rows
-from coevo_lib.correction import Correction, continue_student, correct, to_json
+from coevo_lib.correction import Correction, candidates, continue_student, to_json
 from coevo_lib.damages import Success
 from coevo_lib.engines.base import Engine
+from coevo_lib.expert import has_script, require_expert
 from coevo_lib.files import sha256_json, write_jsonl, write_text_atomic
 from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure, localize
@@ -28,7 +29,7 @@ from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import evolved_harness, expert, instances, material, read_trajectories, student_of_round
 from coevo_lib.task import Task, load_task
-from coevo_lib.training import Recipe, train_adapter
+from coevo_lib.training import Recipe, row_losses, train_adapter
 from coevo_lib.trajectory import Trajectory
 
 CONTINUATIONS = 4  # of the student, sampled from one prefix, for the counterfactual localiser
@@ -52,7 +53,7 @@ def roll_out_train(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
         played = roll_out(engine, jobs, progress=lambda x: stage.progress(x, len(jobs), f"{unit.label} student"))
         rows = [rollout_row(e, name) for e, name in zip(played, [name for name in harnesses for _ in train])]
         for name, harness in harnesses.items():
-            rows += [rollout_row(e, name) for e in expert_episodes(expert(stage), task, train, harness, turns)]
+            rows += [rollout_row(e, name) for e in expert_episodes(expert(stage, task), task, train, harness, turns)]
         write_jsonl(out / "rollouts.jsonl", rows)
     return rows
 
@@ -82,10 +83,16 @@ def ablate(stage: Stage, unit: Unit, engine: Engine) -> list[dict]:
     return rows
 
 
-def localize_failures(stage: Stage, unit: Unit) -> list[Failure]:
-    """03: the failing turn and its class, for every failed student rollout under h*, by the oracle."""
+def localize_failures(stage: Stage, unit: Unit, chat: Engine | None = None) -> list[Failure]:
+    """03: the failing turn and its class, for every failed student rollout under h*.
+
+    By the oracle; for a task without a scripted expert by the `chat` model.
+    """
+    task = load_task(unit.task)
+    require_expert(task, chat is not None)
     with stage.writing(unit) as out:
-        failures = oracle(_failed_cases(stage, unit, load_task(unit.task)))
+        cases = _failed_cases(stage, unit, task)
+        failures = oracle(cases) if has_script(task) else by_chat(chat, cases)
         write_jsonl(out / "failures.jsonl", [{"key": f"{f.instance}/hstar", **asdict(f)} for f in failures])
     return failures
 
@@ -100,7 +107,7 @@ def score_localizers(stage: Stage, unit: Unit, engine: Engine, chat: Engine | No
     failed, judged, named = _failed_cases(stage, unit, task), [], []
     with stage.writing(unit) as out:
         planted, counts = plant_failures(engine, _successes(stage, unit, task), wanted, turns)
-        for localizer, most in _localizers(engine, chat, few, turns):
+        for localizer, most in _localizers(task, engine, chat, few, turns):
             shown = planted if most is None else list(first_of_each(planted, most))
             cases = [Case(task, m.success.instance, m.success.harness, m.trajectory) for m in shown]
             judged += judge(shown, localizer(cases))
@@ -134,9 +141,12 @@ def oracle(cases: list[Case]) -> list[Failure]:
     return [localize(case.task, case.instance, case.harness, case.trajectory) for case in cases]
 
 
-def _localizers(engine: Engine, chat: Engine | None, few: int, max_turns: int) -> list[tuple[Callable, int | None]]:
+def _localizers(
+    task: Task, engine: Engine, chat: Engine | None, few: int, max_turns: int
+) -> list[tuple[Callable, int | None]]:
     """(localiser of many cases, how many planted failures a class, and real failures, it sees; None: all)."""
-    found = [(oracle, None), (lambda cases: [heuristic(case) for case in cases], None)]
+    found = [(oracle, None)] if has_script(task) else []
+    found.append((lambda cases: [heuristic(case) for case in cases], None))
     if few:
         found.append((lambda cases: counterfactual(engine, cases, CONTINUATIONS, max_turns), few))
     return [*found, (lambda cases: by_chat(chat, cases), None)] if chat else found
@@ -163,16 +173,19 @@ def failed_rollouts(stage: Stage, unit: Unit) -> dict[str, Trajectory]:
 
 
 def correct_failures(stage: Stage, unit: Unit, failures: list[Failure], engine: Engine) -> list[dict]:
-    """04: one rewritten turn a failure, re-executed, and continued by the student."""
+    """04: one rewritten turn a failure, re-executed, and continued by the student; other candidates beside it."""
     task = load_task(unit.task)
     harness, train = evolved_harness(stage, unit, task), {i.key: i for i in instances(stage, task, "train")}
     failed = failed_rollouts(stage, unit)
-    made = [correct(expert(stage), task, train[f.instance], harness, failed[f.instance], f) for f in failures]
-    kept: list[tuple[Correction, dict]] = [pair for pair in made if pair]
+    made = [candidates(expert(stage, task), task, train[f.instance], harness, failed[f.instance], f) for f in failures]
+    kept: list[list[tuple[Correction, dict]]] = [found for found in made if found]
     turns = stage.parameters["max_turns"]
     with stage.writing(unit) as out:
-        succeeded = continue_student(engine, task, harness, [c for c, _ in kept], failed, train, turns)
-        rows = [{**to_json(c, row), "student_succeeds": ok} for (c, row), ok in zip(kept, succeeded)]
+        succeeded = continue_student(engine, task, harness, [found[0][0] for found in kept], failed, train, turns)
+        rows = [
+            {**to_json(*found[0], [other for other, _ in found[1:]]), "student_succeeds": ok}
+            for found, ok in zip(kept, succeeded)
+        ]
         write_jsonl(out / "corrections.jsonl", rows)
     return rows
 
@@ -181,7 +194,8 @@ def rows_of(stage: Stage, unit: Unit) -> list[dict]:
     """The training rows of a training unit."""
     materials = [material(stage, unit, name) for name in unit.task_sources]
     quota = Quota(stage.parameters["train_rows"], stage.parameters["own_rows"])
-    return arm_rows(unit.arm, expert(stage), materials, quota, unit.key["seed"])
+    student = student_of_round(stage, unit)
+    return arm_rows(unit.arm, materials, quota, unit.key["seed"], lambda rows: row_losses(student, rows))
 
 
 def recipe(stage: Stage, unit: Unit) -> Recipe:
@@ -211,7 +225,7 @@ def evaluate(stage: Stage, unit: Unit, engine: Engine) -> float:
     test, fields = instances(stage, task, "test"), {"arm": unit.key["arm"], "seed": unit.key["seed"]}
     with stage.writing(unit) as out:
         if unit.arm["rows"] == "scripted":
-            episodes = expert_episodes(expert(stage), task, test, harness, turns)
+            episodes = expert_episodes(expert(stage, task), task, test, harness, turns)
         else:
             jobs = student_jobs(task, test, harness, turns, samples=range(draws))
             episodes = _best_of(roll_out(engine, jobs, temperature=DRAWS if draws > 1 else 0.0), draws)

@@ -6,18 +6,22 @@ Running them is left to runner.py; when a single unit is up to date is said in f
 import sys
 from pathlib import Path
 
+from coevo_lib.expert import require_expert
 from coevo_lib.fingerprint import input_name, stale_units, unit_fingerprint
 from coevo_lib.notebooks import read_notebook
 from coevo_lib.profile import Profile
 from coevo_lib.stage import shown_dir
-from coevo_lib.stages import STAGES, Unit, all_units, build_units, command_for
+from coevo_lib.stages import STAGES, Unit, all_units, build_units, command_for, task_file
+from coevo_lib.task import load_task
 
 
 def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
-    """All units, after every cheap check of every stage: tasks, notebooks, modules, parameters."""
+    """All units, after every cheap check of every stage: tasks, experts, notebooks, modules, parameters."""
     for stage in STAGES:
         read_notebook(profile.root / "notebooks" / f"{stage.id}.ipynb")
     units = build_units(profile)
+    for task in profile.get("tasks", []):
+        require_expert(load_task(str(task_file(task, profile.root))), bool(profile.get("chat_url")))
     for stage in STAGES:
         for unit in units[stage.id][:1]:
             unit_fingerprint(unit, profile)

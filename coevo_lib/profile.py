@@ -20,7 +20,7 @@ __all__ = ["declared_parameters", "load_profile", "parameters_for", "Profile", "
 
 GIVEN_BY_RUNNER = ("profile", "round")
 ARM_TEXT = ("name", "rows", "harness", "loss", "match")
-ARM_OPTIONS = {"directness": 0.0, "persistence": 0.0, "samples": 0, "lora_seeds": [0]}
+ARM_OPTIONS = {"directness": 0.0, "persistence": 0.0, "samples": 0, "lora_seeds": [0], "choice": ""}
 
 
 @dataclass(frozen=True)

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from coevo_lib.agent import Episode, expert_text, play
 from coevo_lib.calls import Call
 from coevo_lib.engines.base import Engine
-from coevo_lib.expert import ScriptedExpert, play_expert
+from coevo_lib.expert import Expert, has_script, play_expert
 from coevo_lib.files import stable_seed
 from coevo_lib.harness import Harness
 from coevo_lib.task import Instance, Task
-from coevo_lib.trajectory import Trajectory
 
 FAULT_RETRIES = 2
+CHATS = 8  # episodes that a chat model plays at once
 
 
 def roll_out(
@@ -58,12 +58,12 @@ def student_jobs(
 
 
 def expert_episodes(
-    expert: ScriptedExpert, task: Task, instances: list[Instance], harness: Harness, max_turns: int
+    expert: Expert, task: Task, instances: list[Instance], harness: Harness, max_turns: int
 ) -> list[Episode]:
     """The expert's episodes from an empty prefix."""
     episodes = [Episode(task, instance, harness, max_turns=max_turns) for instance in instances]
-    for episode in episodes:
-        play_expert(expert, episode)
+    with ThreadPoolExecutor(1 if has_script(task) else CHATS) as pool:
+        list(pool.map(lambda episode: play_expert(expert, episode), episodes))
     return episodes
 
 
@@ -87,9 +87,3 @@ def _random_argument(rng: random.Random, words: list[str], kind: type):
     if kind is str:
         return "+".join(rng.choices(numbers, k=rng.randint(2, 6))) if rng.random() < 0.3 else rng.choice(words)
     return kind(float(rng.choice(numbers)))
-
-
-def success_rate(trajectories: Iterable[Trajectory]) -> float:
-    """Share of successes among the trajectories that are no faults."""
-    verdicts = [t.success for t in trajectories if t.status != "fault"]
-    return sum(verdicts) / len(verdicts) if verdicts else float("nan")

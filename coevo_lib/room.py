@@ -23,6 +23,7 @@ from coevo_lib.tables import write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20
+DIVERSITY = 3
 SIZES = {
     "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 3, 4), "anomaly": (1, 2, 3),
     "webtest": (2, 3, 4), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),
@@ -33,11 +34,11 @@ SIZES_ELSEWHERE = (2, 4, 6)
 def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
     """One row: success under h0 with its 95 % interval, turns, and the share of the most frequent right answer."""
     task = load_task(task_name)
-    instances = task.instances("select", n, size=size, diversity=1)
+    instances = task.instances("select", n, size=size, diversity=DIVERSITY)
     played = [e.trajectory for e in roll_out(engine, student_jobs(task, instances, Harness(), MAX_TURNS))]
     successes = sum(t.success for t in played)
     low, high = wilson(successes, n)
-    answers = Counter(i.data.get("answer") for i in task.instances("evolve", 400, size=size, diversity=1))
+    answers = Counter(i.data.get("answer") for i in task.instances("evolve", 400, size=size, diversity=DIVERSITY))
     return {
         "task": task_name,
         "size": size,

@@ -4,7 +4,7 @@ A row is {messages, mask, source}: `mask[i]` says whether message i carries loss
 arm gets is `arms`; how a row becomes tokens is `training`.
 """
 
-from coevo_lib.agent import Episode, chat
+from coevo_lib.agent import Episode, chat, split_plan, with_plan
 from coevo_lib.trajectory import Trajectory
 
 
@@ -23,8 +23,10 @@ def whole_rows(episode: Episode, start: int = 0) -> list[dict]:
 
 def turn_row(episode: Episode, index: int, text: str) -> dict:
     """Only the turn at `index`, rewritten as `text`, carries loss; the turns before it are context."""
-    messages = chat(episode.system, episode.instance.prompt, episode.turns[:index], episode.harness.context.keep)
-    messages.append({"role": "assistant", "content": text})
+    context = episode.harness.context
+    plan, said = split_plan(text, context)
+    messages = with_plan(chat(episode.system, episode.instance.prompt, episode.turns[:index], context), plan)
+    messages.append({"role": "assistant", "content": said})
     return _row(messages, [False] * (len(messages) - 1) + [True], episode.trajectory)
 
 

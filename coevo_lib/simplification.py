@@ -42,7 +42,7 @@ def parts(harness: Harness) -> list[Part]:
     found += [Part(f"tools.hide:{name}", "tools", "hide", name) for name in plain["tools"]["hide"] if name not in own]
     found += [Part(f"demos:{place}", "demos", "item", item) for place, item in enumerate(plain["demos"]["item"])]
     found += [Part(f"hooks:{hook['hook']}", "hooks", "use", hook) for hook in reversed(plain["hooks"]["use"])]
-    found += [Part("context.keep", "context", "keep", plain["context"]["keep"])]
+    found += [Part(f"context.{name}", "context", name, plain["context"][name]) for name in ("keep", "planner")]
     found += [
         Part(f"context.fields:{name}", "context", "fields", (name, words))
         for name, words in plain["context"]["fields"].items()

@@ -11,9 +11,10 @@ from typing import Any
 
 from coevo_lib.arms import Material
 from coevo_lib.cache import ReplyCache
+from coevo_lib.chat_expert import ChatExpert
 from coevo_lib.engines import open_api_engine, open_engine
 from coevo_lib.engines.base import Engine
-from coevo_lib.expert import ScriptedExpert
+from coevo_lib.expert import Expert, ScriptedExpert, has_script, require_expert
 from coevo_lib.files import read_jsonl
 from coevo_lib.harness import Harness, load_harness
 from coevo_lib.localization import Failure
@@ -30,9 +31,11 @@ def instances(stage: Stage, task: Task, split: str) -> list[Instance]:
     return task.instances(split, stage.parameters[f"n_{split}"], diversity=stage.parameters["diversity"])
 
 
-def expert(stage: Stage) -> ScriptedExpert:
-    """The profile's default expert."""
-    return ScriptedExpert(stage.parameters["directness"], stage.parameters["persistence"])
+def expert(stage: Stage, task: Task) -> Expert:
+    """The task's scripted expert as the profile sets it; for a task without one the profile's chat model."""
+    chat = None if has_script(task) else open_chat(stage)
+    require_expert(task, chat is not None)
+    return ChatExpert(chat) if chat else ScriptedExpert(stage.parameters["directness"], stage.parameters["persistence"])
 
 
 def evolved_harness(stage: Stage, unit: Unit, task: Task) -> Harness:
@@ -125,4 +128,10 @@ def material(stage: Stage, unit: Unit, name: str) -> Material:
     failures = {failure.instance: failure for failure in _failures(failed)}
     harnesses = {"h0": Harness(), "hstar": evolved_harness(stage, unit, task)}
     train = {instance.key: instance for instance in instances(stage, task, "train")}
-    return Material(task, train, harnesses, rollouts, failures, stage.parameters["max_turns"])
+    [made] = [u for u in stage.input(unit, "04_correction") if u.task == name]
+    boundary = frozenset(
+        row["instance"] for row in read_jsonl(made.dir / "corrections.jsonl") if row["student_succeeds"]
+    )
+    return Material(
+        task, train, harnesses, rollouts, failures, stage.parameters["max_turns"], expert(stage, task), boundary
+    )

@@ -9,18 +9,19 @@ from collections import Counter
 
 from coevo_lib.arithmetic import numbers_in
 from coevo_lib.calls import Call
-from coevo_lib.hooks import denied_number, stray_argument, unlike_source, unlisted_item
+from coevo_lib.past import denied_term, stray_argument, trimmed, unlike_source, unlisted_item
 from coevo_lib.trajectory import ERROR, MALFORMED, REFUSED, Trajectory
 
 
 class Traces:
     """What can be learned from trajectories: `known` teaches relations, `recent` shows the failures.
 
-    uses: (first, each), where items that `first` listed go into `each`; pairs: those whose `each` takes nothing else, as
-    reading does; due: those where every success so far used every item.
+    prompts: the words of all prompts. uses: (first, each), where items that `first` listed go into `each`; pairs: those
+    whose `each` takes nothing else, as reading does; due: those where every success so far used every item.
     """
 
     def __init__(self, known: list[Trajectory], recent: list[Trajectory]):
+        self.prompts = {word.lower() for t in known for word in re.findall(r"[A-Za-z_]+", t.prompt)}
         self.failures = [t for t in recent if not t.success and t.status != "fault"]
         self.successes = [t for t in recent if t.success]
         self.solved = [t for t in known if t.success]
@@ -111,6 +112,12 @@ def skipped_read(pairs) -> callable:
     return signature
 
 
+def left_unread(first: str, each: str):
+    """Items were listed, and some of them not used."""
+    skipped = skipped_read([(first, each)])
+    return lambda t: any(f.call.tool == first for f in t.facts) and skipped(t)
+
+
 def repeats(t: Trajectory) -> bool:
     calls = [turn.call for turn in t.turns if turn.call]
     return len(set(calls)) < len(calls)
@@ -126,6 +133,15 @@ def refused(t: Trajectory) -> bool:
 
 def tool_error(t: Trajectory) -> bool:
     return any(turn.status == ERROR for turn in t.turns)
+
+
+def untidy(t: Trajectory) -> bool:
+    """A tool refuses an argument that has blanks, or the name by which the error calls it, before what is meant."""
+    for turn in t.turns:
+        named = re.match(r"error: (\w+): ", turn.observation) if turn.status == ERROR and turn.call else None
+        if named and turn.call != trimmed(turn.call, (named[1],) * len(turn.call.args)):
+            return True
+    return False
 
 
 def ungrounded(tools: list[str]):
@@ -165,8 +181,8 @@ def unlike(tools: list[str], source: str):
 
 
 def denied(tools: list[str], asked: str, answer: str):
-    """Computations with a number to which `asked` said `answer`."""
-    return _any_turn(lambda call, facts: call.tool in tools and denied_number(call, facts, asked, answer) is not None)
+    """Sums with a term to which `asked` said nothing but `answer`."""
+    return _any_turn(lambda call, facts: call.tool in tools and denied_term(call, facts, asked, answer) is not None)
 
 
 def deserts(asked: str, answer: str, then: list[str]):
@@ -197,10 +213,10 @@ def _any_turn(wrong):
     return signature
 
 
-def share_used(t: Trajectory, computers: list[str], each: str) -> float | None:
-    """The smallest share of an answer's numbers that the last computation used; None without one."""
+def share_used(t: Trajectory, computers: list[str], each: str, words: list[str] | None = None) -> float | None:
+    """The smallest share of an answer's numbers, of those behind `words`, that the last computation used; None without one."""
     call = next((turn.call for turn in reversed(t.turns) if turn.call and turn.call.tool in computers), None)
-    answers = {fact.call.args: numbers_in(str(fact.value)) for fact in t.facts if fact.call.tool == each}
+    answers = {fact.call.args: _behind(str(fact.value), words) for fact in t.facts if fact.call.tool == each}
     shares = []
     used = Counter(number for arg in call.args for number in numbers_in(str(arg))) if call else Counter()
     for numbers in filter(None, answers.values()):
@@ -209,18 +225,31 @@ def share_used(t: Trajectory, computers: list[str], each: str) -> float | None:
     return min(shares) if call and shares else None
 
 
-def field_use(solved: list[Trajectory], computers: list[str], each: str) -> dict[str, float]:
-    """Word -> how often the number behind it, in an answer of `each`, stood in the success's last computation."""
-    seen: Counter = Counter()
-    used: Counter = Counter()
+def least_used(solved: list[Trajectory], computers: list[str], each: str, words: list[str] | None = None) -> float:
+    """The smallest share of an answer that any success used, to two places; 0 where fewer than three tell."""
+    found = [share for t in solved if (share := share_used(t, computers, each, words)) is not None]
+    return int(min(found) * 100) / 100 if len(found) >= 3 else 0.0
+
+
+def _behind(answer: str, words: list[str] | None) -> list[float]:
+    return [number for word, number in _fields(answer) if word in words] if words else numbers_in(answer)
+
+
+def _fields(answer: str) -> list[tuple[str, float]]:
+    return [(word, float(number)) for word, number in re.findall(r"([A-Za-z_]+) (\d+(?:\.\d+)?)", answer)]
+
+
+def field_use(solved: list[Trajectory], each: str) -> dict[str, float]:
+    """Word -> how often the number behind it, in an answer of `each`, stood in a later call of the success."""
+    seen, used = Counter(), Counter()
     for t in solved:
-        call = next((turn.call for turn in reversed(t.turns) if turn.call and turn.call.tool in computers), None)
-        numbers = {n for arg in call.args for n in numbers_in(str(arg))} if call else set()
-        for fact in t.facts if call else ():
-            if fact.call.tool == each:
-                for word, number in re.findall(r"([A-Za-z_]+) (\d+(?:\.\d+)?)", str(fact.value)):
+        later: set[float] = set()
+        for turn in reversed(t.turns):
+            for fact in turn.facts:
+                for word, number in _fields(str(fact.value)) if fact.call.tool == each else ():
                     seen[word] += 1
-                    used[word] += float(number) in numbers
+                    used[word] += number in later
+            later |= {n for arg in (turn.call.args if turn.facts else ()) for n in numbers_in(str(arg))}
     return {word: used[word] / n for word, n in seen.items() if n >= 5}
 
 

@@ -19,6 +19,7 @@ os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8192")  # for the shap
 PAD = 64
 IGNORE = -100
 PROBED = 8  # batches that the loss before training is taken from
+SCORED = 16  # rows whose loss is computed at once
 
 
 @dataclass(frozen=True)
@@ -190,6 +191,27 @@ def masked_loss(model, inputs: dict):
     where = torch.cat([where, where.new_zeros(short)])
     logits = inner.lm_head(hidden[where]).float()
     return torch.nn.functional.cross_entropy(logits, targets, ignore_index=IGNORE)
+
+
+def row_losses(model_dir: Path, rows: list[dict], max_length: int = 1024) -> list[float]:
+    """The mean loss a trained token of each row under a model as it is: how strange the row is to it."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    encoded = encode_rows(rows, AutoTokenizer.from_pretrained(model_dir), max_length)
+    model = AutoModelForCausalLM.from_pretrained(model_dir, dtype=torch.bfloat16, attn_implementation="eager")
+    order = sorted(range(len(rows)), key=lambda index: len(encoded[index]["input_ids"]))
+    losses = [0.0] * len(rows)
+    with torch.inference_mode():
+        for start in range(0, len(order), SCORED):
+            batch = order[start : start + SCORED]
+            inputs = collate([[encoded[index] for index in batch]])
+            hidden = model.model(inputs["input_ids"], attention_mask=inputs["attention_mask"]).last_hidden_state
+            for index, states, labels in zip(batch, hidden, inputs["labels"]):
+                where = (labels[1:] != IGNORE).nonzero().squeeze(1)
+                logits = model.lm_head(states[where]).float()
+                losses[index] = float(torch.nn.functional.cross_entropy(logits, labels[where + 1]))
+    return losses
 
 
 def mean_loss(model, batches: list[list[dict]]) -> float:

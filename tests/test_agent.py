@@ -244,3 +244,53 @@ def test_a_trajectory_survives_json(tasks, name, harnesses):
             text = json.dumps(episode.trajectory.to_json())
             assert Trajectory.from_json(json.loads(text)) == episode.trajectory
             assert Trajectory.from_json({**json.loads(text), "key": "x", "messages": []}) == episode.trajectory
+
+
+# ---- planner and executor
+
+PLANNED = "context.planner = 1"
+
+
+def test_a_planner_sees_less_and_its_word_stands_before_the_executors_call(mock, instance, names):
+    asked = []
+
+    def student(request):
+        asked.append([message["content"] for message in request.messages])
+        return ["boxes()", "boxes()", 'open("wrong")', f'open("{names[0]}")', "submit(1)", "submit(1)"][len(asked) - 1]
+
+    episode = Episode(mock, instance, parse_harness(PLANNED))
+    trajectory = play(ScriptedEngine(student), episode)
+    listed, opened = trajectory.turns[0].observation, trajectory.turns[1].observation
+    assert [turn.text for turn in trajectory.turns] == [
+        "next: boxes\nboxes()", f'next: open\nopen("{names[0]}")', "next: submit\nsubmit(1)",
+    ]  # fmt: skip
+    assert asked[1] == [*asked[0][:-1], f"{instance.prompt}\n(next: boxes)"], "the executor: the same, and the plan"
+    assert asked[2][-1] == listed and asked[3][-1] == f"{listed}\n(next: open)"
+    assert asked[4][3] == "(removed)\n(next: open)" and asked[4][-1] == opened, "the planner sees the last answer alone"
+    assert asked[5][3] == f"{listed}\n(next: open)", "the executor sees them all"
+    assert [m["content"] for m in episode.messages()[2::2]] == ["boxes()", f'open("{names[0]}")', "submit(1)"]
+    assert [(e.element, e.action) for turn in trajectory.turns for e in turn.events] == [
+        ("context.planner", "planned")
+    ] * 3
+    assert [turn.output_tokens for turn in trajectory.turns] == [2, 2, 2], "the turn counts both replies"
+
+
+def test_a_plan_that_names_no_tool_is_left_out(mock, instance):
+    replies = iter(["let me think", "boxes()", "fly()", "submit(1)"])
+    trajectory = play(ScriptedEngine(lambda r: next(replies)), Episode(mock, instance, parse_harness(PLANNED)))
+    assert [turn.text for turn in trajectory.turns] == ["boxes()", "submit(1)"]
+    assert not any(turn.events for turn in trajectory.turns)
+
+
+def test_a_planned_episode_replays_from_its_texts_and_an_expert_plans_for_itself(mock, instance):
+    harness = parse_harness(PLANNED)
+    [expertly] = expert_episodes(ScriptedExpert(0.0), mock, [instance], harness, 12)
+    assert expertly.trajectory.success and expertly.turns[0].text == "next: boxes\nboxes()"
+    again = replay(mock, instance, harness, [turn.text for turn in expertly.turns])
+    assert again.messages() == expertly.messages() and "(next: boxes)" in again.messages()[1]["content"]
+
+
+def test_a_line_like_a_plan_is_plain_text_without_a_planner(episode):
+    played = episode("next: boxes\nboxes()")
+    assert played.messages()[2]["content"] == "next: boxes\nboxes()" and played.turns[0].status == "ok"
+    assert played.turns[0].events == []

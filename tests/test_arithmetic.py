@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, holds, numbers_in
+from coevo_lib.arithmetic import ArithmeticSyntaxError, evaluate, holds, numbers_in, subjects_in, terms_in
 
 LEAVES = (st.integers(0, 999) | st.integers(0, 9999).map(lambda n: n / 10)).map(lambda n: (str(n), Fraction(str(n))))
 
@@ -118,3 +118,13 @@ def test_numbers_are_found_in_the_order_written():
 @given(st.text())
 def test_looking_for_numbers_never_fails(text):
     assert all(isinstance(number, float) for number in numbers_in(text))
+
+
+@pytest.mark.parametrize(("text", "terms", "subjects"), [
+    ("3*12 + 4", ["3*12", "4"], []), ("12*3", ["3*12"], []), ("(3+4)*2+5.5", ["2*(3+4)", "5.5"], []), ("7-2", ["7-2"], []),
+    ("3*12<=40", None, ["3*12"]), ("66<30 or 66>80", None, ["66", "66"]), ("1+2<=4<=9", None, ["1", "2"]), ("4", ["4"], []),
+    ("", [], []), ("no sum", [], []), ("(" * 400, [], []), ("1+" * 200 + "1", [], []), ("x" * 301, [], []),
+])  # fmt: skip
+def test_terms_of_a_sum_and_what_a_comparison_is_about(text, terms, subjects):
+    assert subjects_in(text) == subjects
+    assert terms is None or terms_in(text) == terms

@@ -3,7 +3,7 @@
 import pytest
 
 from coevo_lib.agent import replay
-from coevo_lib.correction import continue_student, correct, random_turn, to_json
+from coevo_lib.correction import candidates, continue_student, correct, random_turn, to_json
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.expert import ScriptedExpert, play_expert
 from coevo_lib.harness import Harness, parse_harness
@@ -146,6 +146,25 @@ def test_the_student_goes_on_from_its_corrected_turn(corrected, mock, instance, 
 
 def test_a_line_of_the_file_holds_the_correction_and_its_row(corrected, reads):
     made, row = corrected(CONTINUING, [*reads[:2], "submit(20)"])
-    line = to_json(made, row)
+    line = to_json(made, row, [])
     assert line["text"] == made.text and line["verified"] is True and line["student_succeeds"] is None
     assert line["messages"] == row["messages"] and line["mask"] == row["mask"]
+
+
+def test_candidates_begin_with_the_experts_own_and_differ(mock, instance, reads, played, with_composite):
+    harness, texts = with_composite(mock), [*reads[:2], "submit(20)"]
+    trajectory = played(mock, instance, texts, harness, max_turns=16).trajectory
+    failure = localize(mock, instance, harness, trajectory)
+    for expert, first in ((CONTINUING, reads[2]), (DIRECT, "boxes_and_open()")):
+        found = candidates(expert, mock, instance, harness, trajectory, failure)
+        assert (
+            [made.text for made, _ in found][0]
+            == first
+            == correct(expert, mock, instance, harness, trajectory, failure)[0].text
+        )
+        assert {made.text for made, _ in found} == {reads[2], "boxes_and_open()"} and len(found) == 2
+        assert all(made.verified and row["messages"][-1]["content"] == made.text for made, row in found)
+        line = to_json(*found[0], [made for made, _ in found[1:]])
+        assert [c["text"] for c in line["candidates"]] == [made.text for made, _ in found]
+        assert all(c["verified"] and c["sentence"] for c in line["candidates"])
+    assert len(candidates(CONTINUING, mock, instance, harness, trajectory, failure, most=1)) == 1

@@ -126,9 +126,9 @@ def test_a_share_beyond_its_bounds_is_refused_by_name(field, value):
 
 
 def test_a_task_without_an_expert_is_told_to_write_one(mock, monkeypatch):
-    require_expert(mock)
+    require_expert(mock, chat=False)
     monkeypatch.setattr(type(mock), "expert", Task.expert)
-    with pytest.raises(
-        UserError, match=r"mock\.py: Mock has no scripted expert; write expert\(self, view, style\) in it"
-    ):
-        require_expert(mock)
+    said = r"mock\.py: Mock has no scripted expert; write expert\(self, view, style\) in it, or name a chat model"
+    with pytest.raises(UserError, match=said):
+        require_expert(mock, chat=False)
+    require_expert(mock, chat=True)

@@ -1,6 +1,5 @@
 """Many episodes at once: order, retried faults, and the random caller that must not succeed."""
 
-import math
 import threading
 
 import pytest
@@ -9,7 +8,7 @@ from coevo_lib.engines.base import EngineFault
 from coevo_lib.engines.scripted import ScriptedEngine
 from coevo_lib.expert import ScriptedExpert
 from coevo_lib.harness import Harness
-from coevo_lib.rollouts import FAULT_RETRIES, expert_episodes, random_episode, roll_out, student_jobs, success_rate
+from coevo_lib.rollouts import FAULT_RETRIES, expert_episodes, random_episode, roll_out, student_jobs
 
 
 @pytest.fixture
@@ -83,29 +82,6 @@ def test_a_lasting_fault_is_reported_and_is_no_score(mock, instances):
     trajectories = [episode.trajectory for episode in played]
     assert [t.status for t in trajectories] == ["finished", "fault"] and len(tries) == FAULT_RETRIES + 1
     assert trajectories[1].error == "no memory"
-    assert success_rate(trajectories) == 1.0, "only the episode that was played counts"
-
-
-def test_a_success_rate_of_nothing_is_not_a_number(mock, instances):
-    assert math.isnan(success_rate([]))
-    fault = roll_out(
-        ScriptedEngine(lambda r: (_ for _ in ()).throw(EngineFault("x"))),
-        student_jobs(mock, instances[:1], Harness(), 4),
-    )
-    assert math.isnan(success_rate(e.trajectory for e in fault))
-
-
-def test_a_success_rate_is_a_share(mock, instances):
-    right = {i.prompt + ",".join(i.data["boxes"]): i.data["answer"] for i in instances}
-
-    def student(request):
-        if len(request.messages) == 2:
-            return "boxes()"
-        key = request.messages[1]["content"] + request.messages[3]["content"].replace(", ", ",")
-        return f"submit({right[key] if key in list(right)[:2] else 1})"
-
-    played = roll_out(ScriptedEngine(student), student_jobs(mock, instances, Harness(), 4))
-    assert success_rate(e.trajectory for e in played) == 2 / 6
 
 
 def test_experts_play_every_instance_and_say_who_they_are(mock, instances):

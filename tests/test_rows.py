@@ -54,3 +54,14 @@ def test_a_row_shows_the_harness_it_was_played_under(mock, with_composite):
     assert (
         "boxes_and_open" in other["messages"][0]["content"] and "boxes_and_open" not in plain["messages"][0]["content"]
     )
+
+
+def test_a_planners_line_is_shown_and_only_the_call_is_trained_on(episode):
+    played = episode("context.planner = 1")
+    [row] = whole_rows(played)
+    said = [(m["role"], m["content"], on) for m, on in zip(row["messages"], row["mask"])]
+    assert said[1][1].endswith("(next: boxes)") and said[2] == ("assistant", "boxes()", True)
+    one = turn_row(played, 1, played.turns[1].text)
+    assert one["messages"] == row["messages"][: len(one["messages"])] and sum(one["mask"]) == 1
+    bare = turn_row(played, 1, "submit(1)")
+    assert "(next:" not in bare["messages"][3]["content"] and bare["messages"][-1]["content"] == "submit(1)"

@@ -7,7 +7,8 @@ from coevo_lib.edits import Edit
 from coevo_lib.guard_operators import denied_numbers, deserted, errors, other_numbers, unknown_items
 from coevo_lib.harness import Harness
 from coevo_lib.meta_agent import MetaAgent
-from coevo_lib.traces import Traces, denied, deserts, followers, unlike, unlisted
+from coevo_lib.operators import fields, form, planner
+from coevo_lib.traces import Traces, denied, deserts, field_use, followers, left_unread, unlike, unlisted, untidy
 from coevo_lib.trajectory import ERROR, OK, Fact, Trajectory, Turn
 
 NAMES = {"red": 12, "blue": 30, "gray": 21}
@@ -113,3 +114,58 @@ def test_an_edit_that_was_dropped_halves_the_weight_of_its_sort():
     ]
     agent.learn(edits[2], 3, 5, 12, True)
     assert [e.element for e in agent._ordered(edits)][0] == "hooks:retry"
+
+
+def record(kind, named="pay", n=4):
+    """Reads records of three fields and adds up one of them, for one kind of task, or the products of two."""
+    people = {f"p{i}": (10 + i, 40 + i, 70 + i) for i in range(n)}
+    shown = {name: "plan {}, done {}, rate {}".format(*numbers) for name, numbers in people.items()}
+    steps = [("names()", list(people)), *((f'read("{name}")', text) for name, text in shown.items())]
+    terms = [str(done) if kind == "sum" else f"{done}*{rate}" for _, done, rate in people.values()]
+    made = trajectory(*steps, (f'calc("{"+".join(terms)}")', 1), ("submit(1)", "done"))
+    made.prompt = f"Give the {named}."
+    return made
+
+
+def test_a_field_is_used_where_its_numbers_go_into_later_calls():
+    assert field_use([record("sum"), record("sum")], "read") == {"plan": 0.0, "done": 1.0, "rate": 0.0}
+    assert field_use([record("sum"), record("product")], "read") == {"plan": 0.0, "done": 1.0, "rate": 0.5}
+    assert field_use([record("sum", n=2)], "read") == {}, "too few to tell"
+
+
+@pytest.mark.parametrize(("solved", "named", "kept", "share"), [
+    ("sum sum sum", "hours", ["done"], 1.0), ("product sum product", "hours", ["done", "rate"], 0.5),
+    ("sum sum sum", "rate", ["done", "rate"], 0.5), ("product product product", "hours", ["done", "rate"], 1.0),
+])  # fmt: skip
+def test_fields_that_no_success_uses_and_no_prompt_names_are_hidden(solved, named, kept, share):
+    known = [record(kind, named) for kind in solved.split()]
+    lost = trajectory(("names()", list(NAMES)), ("submit(3)", "done"), success=False)
+    strict, plain = fields(Harness(), Traces([*known, lost], [lost]))
+    assert strict.harness.context.fields == plain.harness.context.fields == {"read": kept}
+    [guard] = [hook for hook in strict.harness.hooks.use if hook.hook == "coverage_guard"]
+    assert guard.share == share and not plain.harness.hooks.use
+
+
+@pytest.mark.parametrize(("text", "answer", "untidily"), [
+    ('read("name red")', "error: name: nobody called 'name red'", True), ('read(" red")', "error: name: nobody called ' red'", True),
+    ('read("rod")', "error: name: nobody called 'rod'", False), ('fly("name red")', "error: no tool fly", False),
+])  # fmt: skip
+def test_an_untidy_argument_is_one_that_trimming_would_mend(text, answer, untidily):
+    turn = Turn(text, parse_call(text), answer, ERROR)
+    lost = Trajectory("i", "t", "evolve", Harness().id, "m", "How many?", [turn], "finished", False)
+    assert untidy(lost) == untidily and not any(map(untidy, GOOD))
+    hooks = [edit.harness.hooks.use[0].hook for edit in form(Harness(), Traces([lost], [lost]))]
+    assert hooks == (["argument_trim"] if untidily else [])
+
+
+def test_items_are_left_unread_only_where_some_were_listed():
+    signature = left_unread("names", "read")
+    assert signature(work(items={"red": 12}, success=False)) and not any(map(signature, GOOD))
+    assert not signature(trajectory(("submit(3)", "done"), success=False)), "nothing was listed"
+
+
+def test_a_lost_way_asks_for_a_planner_once():
+    lost = trajectory(*[("names()", list(NAMES))] * 3, success=False)
+    [edit] = planner(Harness(), Traces([*GOOD, lost], [lost]))
+    assert edit.harness.context.planner == 1 and edit.kind == "planner-executor split"
+    assert planner(edit.harness, Traces([*GOOD, lost], [lost])) == []

@@ -6,37 +6,13 @@ Size: people in the team. Trap: every record shows planned hours first; only wor
 
 import random
 
+from coevo_lib.arithmetic import evaluate
 from coevo_lib.calls import Call
 from coevo_lib.expert import conclude, read_all
 from coevo_lib.task import AnswerWorld, Style, Task, ToolError, View, tool
 
 TEAMS = ("Sales", "Kitchen", "Garden", "Library", "Night", "Office")
-PEOPLE = (
-    "Ivy",
-    "Pat",
-    "Sol",
-    "Max",
-    "Ana",
-    "Leo",
-    "Mia",
-    "Tom",
-    "Zoe",
-    "Ben",
-    "Eva",
-    "Sam",
-    "Kim",
-    "Joe",
-    "Amy",
-    "Rob",
-    "Liz",
-    "Dan",
-    "Fay",
-    "Gus",
-    "Ned",
-    "Uma",
-    "Vic",
-    "Wes",
-)
+PEOPLE = ("Ivy Pat Sol Max Ana Leo Mia Tom Zoe Ben Eva Sam Kim Joe Amy Rob Liz Dan Fay Gus Ned Uma Vic Wes").split()
 
 
 class Payroll(AnswerWorld):
@@ -66,7 +42,8 @@ class Attendance(Task):
         people = rng.sample(PEOPLE, size + 3)
         records = {name: self._record(rng) for name in people}
         teams = {team: people[:size], other: people[size:]}
-        answer = sum(_due(records[name], kind) for name in teams[team])
+        total = sum(_due(records[name], kind) for name in teams[team])
+        answer = evaluate(f"{total}/{size}") if kind == "average" else total
         return {"team": team, "kind": kind}, {"teams": teams, "records": records, "answer": answer}
 
     def _record(self, rng: random.Random) -> dict:
@@ -85,7 +62,9 @@ class Attendance(Task):
         if not all(needed <= set(record) for record in records):
             return None  # the harness hides what is needed
         terms = [f"{r['worked']}*{r['rate']}" if kind == "pay" else str(r["worked"]) for r in records]
-        return conclude(view, style, "+".join(terms), "Every record is read; only worked hours count.")
+        total = "+".join(terms)
+        total = f"({total})/{len(terms)}" if kind == "average" else total
+        return conclude(view, style, total, "Every record is read; only worked hours count.")
 
 
 def _due(record: dict, kind: str) -> int:
