@@ -82,8 +82,13 @@ def _templates(trial: Trial) -> str:
             raise UserError(
                 f"templates.{name}: JSON would change the data of draw; use text keys, lists, text, numbers"
             )
-    held_out = sum(bool(template.get("test_only")) for template in trial.task.templates.values())
-    return f"{len(trial.task.templates)}, of them {held_out} for test only"
+    templates = trial.task.templates.values()
+    held_out = [template.get("kind") for template in templates if template.get("test_only")]
+    first = next(template.get("kind") for template in templates if not template.get("test_only"))
+    if first not in held_out:
+        same = f' and kind = "{first}"' if first else ""
+        raise UserError(f"templates: add one with test_only = true{same}, so that test asks in words seen nowhere else")
+    return f"{len(templates)}, of them {len(held_out)} for test only"
 
 
 def _variety(trial: Trial) -> str:

@@ -1,15 +1,16 @@
 """Failure localisation: the first turn of a failed trajectory that went wrong, and its class.
 
-By expert replay: the world is replayed turn by turn, and after each turn the scripted expert, continuing
-the student's plan, counts the calls still needed. The failing turn is the one after the last turn that
-brought the end nearer. So a detour that is made good is not blamed, a skipped step is blamed where it
-was skipped, and an endless loop where it began. Tables call it `oracle`; the others are in `localizers`.
+By expert replay: the world is replayed turn by turn, and after each turn the scripted expert, continuing the student's
+plan, counts the calls still needed. The failing turn is the first that no style of the expert would make: it
+brings the end no nearer, or it leaps over calls that are needed and is no expert's own leap. Tables call it `oracle`;
+the others are in `localizers`.
 """
 
 from dataclasses import dataclass
 
+from coevo_lib.agent import replay
 from coevo_lib.arithmetic import numbers_in
-from coevo_lib.expert import calls_left
+from coevo_lib.expert import FAR, STYLES, ScriptedExpert, calls_left
 from coevo_lib.harness import Harness
 from coevo_lib.task import Instance, Task
 from coevo_lib.trajectory import ERROR, MALFORMED, OK, REFUSED, Trajectory
@@ -32,13 +33,22 @@ class Failure:
 def localize(task: Task, instance: Instance, harness: Harness, trajectory: Trajectory) -> Failure:
     """The failing turn of a failed trajectory and its class (one of CLASSES, the paper's six)."""
     texts = [turn.text for turn in trajectory.turns]
-    left = [calls_left(task, instance, harness, texts[:n]) for n in range(len(texts) + 1)]
-    nearer = [n for n in range(len(texts)) if left[n + 1] < min(left[: n + 1])]
-    turn = nearer[-1] + 1 if nearer else 0
-    if turn >= len(texts):
-        return Failure(instance.key, None, "other", f"ran out of turns with {left[-1]} calls to go")
-    kind, evidence = classify(trajectory, turn, left[turn])
-    return Failure(instance.key, turn, kind, evidence)
+    before = calls_left(task, instance, harness, [])
+    for turn in range(len(texts)):
+        after = calls_left(task, instance, harness, texts[: turn + 1])
+        if after >= before or after < before - 1 and not _own(task, instance, harness, texts[:turn], texts[turn]):
+            kind, evidence = classify(trajectory, turn, before)
+            return Failure(instance.key, turn, kind, evidence)
+        before = after
+    return Failure(instance.key, None, "other", f"ran out of turns with {before} calls to go")
+
+
+def _own(task: Task, instance: Instance, harness: Harness, texts: list[str], text: str) -> bool:
+    """Whether an expert of some style would make this call here."""
+    episode = replay(task, instance, harness, [*texts, text], max_turns=len(texts) + FAR)
+    call = episode.turns[-1].call
+    before = replay(task, instance, harness, texts, max_turns=len(texts) + FAR)
+    return call in [step[0] for step in ScriptedExpert().candidates(before, most=len(STYLES) + 1)]
 
 
 def classify(trajectory: Trajectory, index: int, left: int) -> tuple[str, str]:

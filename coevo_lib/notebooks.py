@@ -13,7 +13,7 @@ from typing import Any
 from coevo_lib.errors import UserError
 
 MAX_CODE_CELLS = 18
-MAX_CELL_LINES = 20
+MAX_CELL_LINES = 24
 HEADER_LINES = ("Question", "Reads", "Writes", "Time")
 _ABSOLUTE_PATH = re.compile(
     r"(?<![\w.:/~-])(?:~/|[A-Za-z]:\\|/(?:home|root|Users|tmp|mnt|opt|var|work|data|content)\b)[\w./-]*"

@@ -23,7 +23,7 @@ from coevo_lib.tables import write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20
-DIVERSITY = 3
+DIVERSITY = 1
 SIZES = {
     "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 3, 4), "anomaly": (1, 2, 3),
     "webtest": (2, 3, 4), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),

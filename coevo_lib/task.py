@@ -185,7 +185,8 @@ class Task:
         """The first `n` instances of a split; equal arguments give equal instances.
 
         Splits are disjoint by construction: an instance belongs to the split that its own content
-        hashes to. Templates marked `test_only` appear in no other split. Raises UserError where the task
+        hashes to. Templates marked `test_only` appear in no other split, and in `test` where their `kind` is among those
+        of the templates in use. Raises UserError where the task
         cannot draw an instance of this size.
         """
         if diversity < 1 or n < 0 or (size is not None and size < 1):
@@ -194,8 +195,9 @@ class Task:
 
     def _instance(self, split: str, index: int, size: int, diversity: int, seed: int) -> Instance:
         names = [n for n, t in self.templates.items() if not t.get("test_only")][:diversity]
-        if split == "test":
-            names += [n for n, t in self.templates.items() if t.get("test_only")]
+        kinds = {self.templates[n].get("kind") for n in names}
+        if split == "test":  # other words for what the other splits ask for, never another question
+            names += [n for n, t in self.templates.items() if t.get("test_only") and t.get("kind") in kinds]
         rng = random.Random(stable_seed(self.name, split, index, size, seed))
         template = names[index % len(names)]
         while True:
@@ -247,6 +249,8 @@ def task_file(name_or_path: str) -> Path:
     file = Path(name_or_path) if name_or_path.endswith(".py") else TASKS_DIR / f"{name_or_path}.py"
     if not file.exists():
         known = ", ".join(sorted(p.stem for p in TASKS_DIR.glob("*.py") if p.stem != "__init__"))
+        if own := sorted(Path().glob(f"*/{file.stem}.py")):
+            raise UserError(f"tasks: no task {name_or_path!r} under {TASKS_DIR.name}; did you mean the file {own[0]}?")
         raise UserError(
             f"tasks: no task {name_or_path!r} ({file}); known tasks: {known}; or give the path of a .py file"
         )

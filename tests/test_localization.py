@@ -1,11 +1,12 @@
-"""The failing turn is the first after which nothing brought the end nearer, and its class says why."""
+"""The failing turn is the first that no expert would make, and its class says why."""
 
 import pytest
 
+from coevo_lib.agent import replay
 from coevo_lib.calls import render_call
-from coevo_lib.expert import ScriptedExpert
+from coevo_lib.expert import LOST, ScriptedExpert, calls_left, play_expert
 from coevo_lib.harness import Harness, parse_harness
-from coevo_lib.localization import CLASSES, LOST, calls_left, localize
+from coevo_lib.localization import CLASSES, localize
 from coevo_lib.rollouts import expert_episodes, random_episode
 
 
@@ -86,23 +87,36 @@ def test_a_refused_call_is_planning_with_the_reason_as_evidence(blame, reads):
     assert (turn, kind) == (3, "planning") and "still missing" in evidence
 
 
-def test_a_detour_that_was_made_good_is_not_blamed(blame, reads, instance):
-    first, second, _ = instance.data["boxes"].values()
-    texts = [
-        *reads[:2],
-        reads[1],
-        "hm",
-        'open("nothing")',
-        *reads[2:],
-        f'calc("{first}+{second}")',
-        f"submit({first + second})",
-    ]
-    assert blame(*texts)[:2] == (7, "knowledge")
-
-
-def test_a_wrong_sum_that_was_worked_out_again_is_not_blamed(blame, reads, instance):
+@pytest.mark.parametrize("stray, kind", [
+    ("hm", "instruction_following"), ('open("nothing")', "tool_use"), ("boxes()", "planning"), ('calc("1+1")', "planning"),
+])  # fmt: skip
+def test_the_first_wrong_turn_is_blamed_also_where_the_student_goes_on(blame, reads, instance, stray, kind):
+    """The paper's localiser names the first one too; what came of it later is in the correction's verification."""
+    wrong = f"submit({instance.data['answer'] + 1})"
     right = f'calc("{"+".join(map(str, instance.data["boxes"].values()))}")'
-    assert blame(*reads, 'calc("1+1")', right, "submit(2)")[:2] == (6, "knowledge")
+    assert blame(*reads[:2], stray, *reads[2:], right, wrong)[:2] == (2, kind)
+
+
+def test_the_order_of_readings_and_an_answer_from_the_head_are_no_failures(blame, reads, instance):
+    """Readings in another order bring the end nearer; a direct expert would submit without the calculator too."""
+    wrong = f"submit({instance.data['answer'] + 1})"
+    sums = f'calc("{"+".join(map(str, instance.data["boxes"].values()))}")'
+    assert blame(reads[0], *reversed(reads[1:]), sums, wrong)[:2] == (5, "long_context")
+    assert blame(reads[0], *reversed(reads[1:]), wrong)[0] == 4
+
+
+def test_a_leap_over_calls_that_are_needed_is_blamed(tasks, played):
+    """A write on which nothing was read yet brings the end nearer by the calls that it makes needless."""
+    task = tasks["budget"]
+    instance = task.instances("train", 1, size=2)[0]
+    episode = replay(task, instance, Harness(), [])
+    play_expert(ScriptedExpert(directness=0.0), episode)
+    texts = [turn.text for turn in episode.turns]
+    decided = next(n for n, turn in enumerate(episode.turns) if turn.call.tool == "decide")
+    early = [texts[0], texts[decided], "submit(1)"]
+    assert calls_left(task, instance, Harness(), early[:2]) < calls_left(task, instance, Harness(), early[:1]) - 1
+    trajectory = played(task, instance, early).trajectory
+    assert localize(task, instance, Harness(), trajectory).turn == 1
 
 
 def test_slow_but_right_so_far_has_no_failing_turn(blame, reads):

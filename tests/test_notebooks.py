@@ -40,7 +40,7 @@ def broken(cell: int, **changes):
         (broken(3, metadata={"papermill": {}}), "timings"),
         (broken(3, id="cell-0"), "id"),
         (broken(3, source="def f():\n    pass"), "defines"),
-        (broken(3, source="x = 1\n" * 21), "21 lines"),
+        (broken(3, source="x = 1\n" * 25), "25 lines"),
         (broken(3, source="open('/home/someone/x')"), "absolute path"),
         (broken(1, source="a = f()"), "parameters"),
         (broken(1, source="a = [\n  1,\n]"), "one per line"),
