@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from coevo_lib.drawing import BLACK, BLUE, GREEN, ORANGE, PERCENT, PINK, RED, STYLE, WIDTH, Drawing
+from coevo_lib.search_tables import NO_EDITS
 from coevo_lib.stats import wilson
-from coevo_lib.tables import NO_EDITS
 
 _SEARCH_COLOURS = (BLUE, RED, GREEN, PINK, ORANGE, BLACK)
 _SEARCH_KEY = [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from coevo_lib import tables
+from coevo_lib import localization_tables, search_tables, tables
 from coevo_lib.curves import evolution_figure
 from coevo_lib.drawing import save_figure
 from coevo_lib.figures import (
@@ -30,6 +30,7 @@ from coevo_lib.stage import Stage
 from coevo_lib.stages import Unit
 from coevo_lib.study import evolved_harness, instances
 from coevo_lib.style_distance import divergence, pairs_of_rollouts, pairs_of_rows
+from coevo_lib.table_format import write_table
 from coevo_lib.task import Task, load_task
 from coevo_lib.trajectory import Trajectory
 
@@ -52,6 +53,7 @@ class Collected:
     adapters: list[dict]  # what each training unit used
     hstar: dict[str, Harness]
     expert: dict  # the profile's directness and persistence
+    unseen: dict[str, bool]  # test instance -> whether its wording appears in no other split
     failures: list[dict]  # of the evaluation, with arm and class
     seconds: list[dict]
 
@@ -70,13 +72,18 @@ def collect(stage: Stage) -> Collected:
     lineage = [row for row in searches if "part" not in row]
     rows = read("06_evaluation", "rollouts.jsonl")
     training = read("02_rollouts", "rollouts.jsonl")
+    unseen = {
+        i.key: task.templates[i.goal["template"]].get("test_only", False)
+        for task in tasks
+        for i in instances(stage, task, "test")
+    }
     adapters = [_adapter(u, training) for u in stage.input(unit, "05_training")]
     return Collected(
         tasks, stage.parameters["arms"], rows, lineage, training,
         read("04_correction", "corrections.jsonl"), read("03_failure_localization", "judged.jsonl"),
         read("03_failure_localization", "planting_counts.jsonl"), read("03_failure_localization", "localized.jsonl"),
         read("02_rollouts", "ablation.jsonl"), searches, adapters, hstar,
-        {name: stage.parameters[name] for name in ("directness", "persistence")}, test_failures(stage, tasks, hstar, rows),
+        {name: stage.parameters[name] for name in ("directness", "persistence")}, unseen, test_failures(stage, tasks, hstar, rows),
         [_seconds(u) for u in unit.inputs],
     )  # fmt: skip
 
@@ -116,6 +123,7 @@ def test_failures(stage: Stage, tasks: list[Task], hstar: dict[str, Harness], ro
 def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
     """All tables by name."""
     students = [row for row in found.rows if row["author"] == "student"]
+    untrained = [row for row in students if row["arm"] in ("student_h0", "student_hstar")]
     counts = {
         arm: sum(row["arm"] == arm for row in scored(students)) for arm in dict.fromkeys(r["arm"] for r in students)
     }
@@ -124,15 +132,16 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table1_contrasts": tables.table1_contrasts(found.rows, arms=found.arms),
         "table2_elements": tables.table2_elements(found.rows, {name: h.elements() for name, h in found.hstar.items()}),
         "table3_failures": tables.table3_failures(found.failures, counts),
-        "table4_edits": tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
+        "table4_edits": search_tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
         "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
         "dose_response": tables.dose_response(found.rows, found.arms, found.adapters, found.expert),
-        "localization_scores": tables.localization_scores(found.judged),
-        "localization_classes": tables.localization_classes(found.judged),
-        "localization_agreement": tables.agreement(found.localized),
-        "ablation": tables.ablation(found.ablation),
-        "search_controls": tables.search_controls(found.searches),
-        "planted_failures": tables.planted_failures(found.planting),
+        "localization_scores": localization_tables.localization_scores(found.judged),
+        "localization_classes": localization_tables.localization_classes(found.judged),
+        "localization_agreement": localization_tables.agreement(found.localized),
+        "ablation": search_tables.ablation(found.ablation),
+        "search_controls": search_tables.search_controls(found.searches),
+        "by_split": search_tables.by_split(found.lineage, found.training, untrained, found.unseen),
+        "planted_failures": localization_tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),
     }
 
@@ -166,7 +175,7 @@ def loop_numbers(found: Collected, table1: pd.DataFrame) -> tuple[dict, dict]:
     played = [row for row in found.training if row["harness_name"] == "hstar"]
     rows = {a["arm"]: a["rows"] for a in found.adapters if a["seed"] == min(b["seed"] for b in found.adapters)}
     counts = {
-        "proposals": sum(row["kind"] not in tables.NO_EDITS for row in found.lineage),
+        "proposals": sum(row["kind"] not in search_tables.NO_EDITS for row in found.lineage),
         "rollouts": sum(row["author"] == "student" for row in played),
         "failures": sum(row["author"] == "student" and not row["success"] for row in played),
         "expert_successes": sum(row["author"] == "expert" and row["success"] for row in played),
@@ -205,7 +214,7 @@ def write_results(stage: Stage, made: dict[str, pd.DataFrame], figures: dict[str
     [unit] = stage.units
     with stage.writing(unit) as out:
         for name, frame in made.items():
-            tables.write_table(frame, out / "tables", name)
+            write_table(frame, out / "tables", name)
         for name, (figure, data) in figures.items():
             save_figure(figure, data, out / "figures", name)
     return unit.dir

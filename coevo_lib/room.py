@@ -19,7 +19,7 @@ from coevo_lib.profile import find_root
 from coevo_lib.rollouts import roll_out, student_jobs
 from coevo_lib.stats import wilson
 from coevo_lib.student import TASKS
-from coevo_lib.tables import write_table
+from coevo_lib.table_format import write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20

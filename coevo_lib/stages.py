@@ -58,6 +58,7 @@ STAGES = (
             "tables/planted_failures.csv",
             "tables/ablation.csv",
             "tables/search_controls.csv",
+            "tables/by_split.csv",
             "tables/costs.csv",
         ),
     ),

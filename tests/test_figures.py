@@ -17,7 +17,8 @@ from coevo_lib import figures, paper, readme
 from coevo_lib.errors import UserError
 from coevo_lib.localization import CLASSES
 from coevo_lib.measures import BEHAVIOUR
-from coevo_lib.tables import COLUMNS, PRIMARY_NAME, costs_table, table3_failures, write_table
+from coevo_lib.table_format import COLUMNS, write_table
+from coevo_lib.tables import PRIMARY_NAME, costs_table, table3_failures
 
 FEW = (["student_hstar", "corr_hstar"], ["attendance"])
 MANY = ([*paper.SUCCESS, *(f"variant_{i}_hstar" for i in range(7))], list(paper.TASKS))

@@ -1,64 +1,26 @@
 """Tables hold the promised columns, count what was played, and refuse what is no evidence."""
 
-import csv
-
 import pandas as pd
 import pytest
+from table_rows import arms, edit, one, row
 
 from coevo_lib.errors import UserError
-from coevo_lib.harness import Harness
 from coevo_lib.measures import apart, behaviour
+from coevo_lib.search_tables import table4_edits
 from coevo_lib.stats import wilson
+from coevo_lib.table_format import markdown
 from coevo_lib.tables import (
-    COLUMNS,
-    NOTES,
     PRIMARY,
     PRIMARY_NAME,
-    ablation,
-    agreement,
     costs_table,
-    crossed,
     dose_response,
-    localization_classes,
-    localization_scores,
-    markdown,
-    note,
-    planted_failures,
-    search_controls,
     table1_contrasts,
     table1_success,
     table2_elements,
     table3_failures,
-    table4_edits,
     tasks_table,
-    write_table,
 )
 from coevo_lib.task import load_task
-
-HSTAR = "0123456789ab"
-
-
-def row(arm, index, success, *, task="mock", seed=0, sample=0, calls=(), status="finished", **fields):
-    turns = [
-        {"text": str(call), "call": list(call), "observation": "", "status": "ok", "facts": [], "events": [],
-         "prompt_tokens": 9, "output_tokens": 5} for call in calls
-    ]  # fmt: skip
-    harness = Harness().id if arm.endswith("_h0") else HSTAR
-    return {
-        "arm": arm, "seed": seed, "key": f"{task}/{index}", "instance": f"{task}/test/{index:04d}", "task": task,
-        "split": "test", "harness": harness, "model": "m", "author": "student", "prompt": "", "turns": turns,
-        "status": status, "success": success, "feedback": "", "sample": sample, "error": "", **fields,
-    }  # fmt: skip
-
-
-def arms(*names):
-    return [{"name": name, "rows": "none"} for name in names]
-
-
-def one(frame, **key):
-    found = frame[(frame[list(key)] == pd.Series(key)).all(axis=1)]
-    assert len(found) == 1
-    return found.iloc[0]
 
 
 def test_success_counts_each_task_and_all_with_wilson():
@@ -145,32 +107,6 @@ def test_failure_classes_have_a_share_and_a_rate():
     assert nothing.failures == 0 and pd.isna(nothing.share_of_failures) and nothing.rate_of_rollouts == 0
 
 
-CHOSEN = ("x", "w")  # what the two searches below chose
-
-
-def edit(iteration, harness, element, parent, accepted, successes=None, elements=(), seed=0):
-    known = {"select_successes": successes, "select_n": 20} if successes is not None else {}
-    kind = "seed" if not element else "hook"
-    return {"task": "mock", "seed": seed, "iteration": iteration, "harness": harness, "element": element, "kind": kind,
-            "elements": list(elements), "parent": parent, "accepted": accepted, "chosen": harness in CHOSEN, **known}  # fmt: skip
-
-
-def test_an_edit_is_kept_only_on_the_way_to_hstar():
-    lineage = [
-        edit(0, "h0", "", None, True, 4),
-        edit(1, "x", "hooks:a", "h0", True, 9, ["hooks:a"]),
-        edit(2, "y", "hooks:b", "x", True, 9, ["hooks:a", "hooks:b"]),
-        edit(3, "z", "hooks:c", "x", False),
-        {**edit(0, "h0", "", None, True, 4), "seed": 1},
-        edit(1, "w", "hooks:a", "h0", True, 5, ["hooks:a"], seed=1),
-    ]
-    frame = table4_edits(lineage)
-    assert list(frame.element) == ["hooks:a", "hooks:b", "hooks:c", "hooks:a"]
-    assert list(frame.kept) == [True, False, False, False]
-    assert list(frame.gain_select.fillna(-9)) == pytest.approx([0.25, 0.0, -9, 0.05])
-    assert list(table4_edits(lineage, {"mock": "y"}).kept) == [True, True, False, False]
-
-
 def test_the_task_table_says_how_hard_a_task_is():
     task = load_task("mock")
     rows = [row("student_h0", i, i == 0, calls=[("calc", "1")]) for i in range(4)]
@@ -180,34 +116,6 @@ def test_the_task_table_says_how_hard_a_task_is():
     result = one(tasks_table([task], rows, lineage), task="mock")
     assert (result.tools, result.student_h0, result.student_hstar) == (len(task.world.tools()), 0.2, 0.25)
     assert (result.mean_turns, result.tokens) == (2, 10) and pd.isna(result.expert_success)
-
-
-def test_localization_is_scored_against_what_was_planted():
-    judged = [
-        {"method": "replay", "task": "mock", "class": "planning", "planted": 3, "found": found}
-        for found in (3, 2, 5, None)
-    ]
-    result = one(localization_scores(judged), **{"class": "planning"})
-    assert (result.n, result.exact, result.within_one) == (4, 0.25, 0.5)
-    assert list(localization_scores().columns) == ["method", "task", "class", "n", "exact", "within_one"]
-
-
-def test_a_crossed_table_shows_value_and_number_by_class_and_task():
-    rows = [{"method": "replay", "task": task, "class": kind, "planted": 3, "found": found}
-            for task, kind, found in [("a", "x", 3), ("a", "x", 4), ("b", "x", 3), ("b", "y", None)]]  # fmt: skip
-    table = crossed(localization_scores(rows), "exact", "n").set_index("class")
-    assert (table.loc["x", "a"], table.loc["x", "b"], table.loc["y", "b"]) == ("0.5 (2)", "1 (1)", "0 (1)")
-    assert table.loc["y", "a"] == "" and table.loc["all", "b"] == "0.5 (2)"
-
-
-def test_planted_failures_with_nothing_played_leave_their_cell_empty():
-    counts = [
-        {"task": "a", "class": kind, "possible": n, "played": n, "recovered": 0, "faults": 0, "kept": n}
-        for kind, n in [("x", 2), ("y", 0)]
-    ]
-    table = planted_failures(counts)
-    assert list(table.columns) == ["task", "class", "possible", "played", "recovered", "faults", "kept"]
-    assert list(crossed(table, "kept", "played")["class"]) == ["x"]
 
 
 def test_costs_are_summed_by_stage_task_and_arm():
@@ -254,37 +162,10 @@ def test_the_primary_contrast_comes_first():
     assert frame.contrast[0] == PRIMARY_NAME == " - ".join(PRIMARY)
 
 
-def test_what_a_reader_has_to_know_stands_under_the_written_table(tmp_path):
-    for name, columns in COLUMNS.items():
-        frame = pd.DataFrame([dict.fromkeys(columns.split(), 1)])
-        _, page = write_table(frame, tmp_path, name)
-        assert page.read_text() == markdown(frame) + (f"\n{NOTES[name]}\n" if name in NOTES else "")
-    assert "overlap" in NOTES["costs"] and "empty where nothing" in NOTES["table1_contrasts"]
-
-
-def test_a_table_without_rows_says_so_and_keeps_its_header(tmp_path):
-    for name, columns in COLUMNS.items():
-        empty = pd.DataFrame(columns=columns.split())
-        text, page = write_table(empty, tmp_path, name)
-        assert text.read_text() == columns.replace(" ", ",") + "\n"
-        assert page.read_text().endswith(f"|\n\n{note(empty, name)}\n")
-    assert "No failure was planted" in note(localization_scores(), "localization_scores")
-
-
 def test_tables_without_rows_keep_their_columns():
     frames = [table1_success([], []), table1_contrasts([], []), table2_elements([], {}), table4_edits([])]
     frames += [table3_failures([], {}), costs_table([]), tasks_table([], []), behaviour([])]
     assert all(len(frame) == 0 and len(frame.columns) >= 5 for frame in frames)
-
-
-def test_a_table_is_written_as_csv_and_markdown(tmp_path):
-    frame = pd.DataFrame({"arm": ["a|b", "c"], "success": [2 / 3, float("nan")], "n": [3, 4]})
-    text, page = write_table(frame, tmp_path, "table")
-    assert list(csv.DictReader(text.open()))[0] == {"arm": "a|b", "success": "0.666667", "n": "3"}
-    assert page.read_text().splitlines() == [
-        "| arm | success | n |", "| --- | ---: | ---: |", "| a\\|b | 0.667 | 3 |", "| c |  | 4 |",
-    ]  # fmt: skip
-    assert markdown(table2_elements([row("x_hstar", 0, True)], {"mock": ["system.recipe"]})).endswith("| 1 |  |  |\n")
 
 
 def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
@@ -309,41 +190,6 @@ def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
     )
     assert (corr.directness, corr.persistence, corr.change) == (0.5, 1.0, 0.25)
     assert corr.turns_per_success == pytest.approx(8 / 3) and imit.turns_per_success != imit.turns_per_success
-
-
-def test_a_class_is_named_by_each_method_and_agreement_is_with_the_oracle():
-    judged = [{"method": m, "task": "t", "class": "dropped_item", "planted": 2, "found": 2, "named": n}
-              for m, n in (("oracle", "knowledge"), ("oracle", "knowledge"), ("heuristic", "other"))]  # fmt: skip
-    frame = localization_classes(judged)
-    assert frame.values.tolist() == [
-        ["heuristic", "dropped_item", "other", 1],
-        ["oracle", "dropped_item", "knowledge", 2],
-    ]
-    said = [{"method": m, "task": "t", "instance": i, "turn": turn} for i, (a, b) in enumerate([(3, 3), (3, 4), (3, None), (None, 1)])
-            for m, turn in (("oracle", a), ("heuristic", b))]  # fmt: skip
-    assert one(agreement(said), method="heuristic")[["n", "exact", "within_one"]].tolist() == [3, 1 / 3, 2 / 3]
-
-
-def test_the_ablation_and_the_controls_of_a_search_say_success_on_select():
-    frame = ablation([{"task": "t", "element": "h0", "successes": 5, "n": 20, "tokens": 400, "harness": "x"}])
-    assert (
-        frame.iloc[0][["success", "tokens"]].tolist() == [0.25, 20.0]
-        and frame.iloc[0].ci_low < 0.25 < frame.iloc[0].ci_high
-    )
-    lineage = [
-        edit(0, "h0", "", None, True, 4),
-        edit(1, "x", "hooks:a", "h0", True, 10),
-        edit(2, "y", "hooks:b", "x", False),
-    ]
-    control = [{**r, "part": "random_edits", "chosen": r["harness"] == "h0"} for r in lineage[:1]]
-    found = search_controls([*lineage, *control])
-    assert one(found, search="evidence")[["proposals", "accepted", "select_h0", "select_best"]].tolist() == [
-        2,
-        1,
-        0.2,
-        0.5,
-    ]
-    assert one(found, search="random_edits")[["proposals", "select_best"]].tolist() == [0, 0.2]
 
 
 def test_holm_adjusts_the_secondary_contrasts_over_all_tasks_alone():

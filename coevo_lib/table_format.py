@@ -1,0 +1,92 @@
+"""How a table of the study looks: its columns, what has to be said with it, and its files.
+
+What stands in the tables is in `tables`, `search_tables` and `localization_tables`.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from coevo_lib.files import write_text_atomic
+from coevo_lib.show import cell_text
+
+COLUMNS = {
+    "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note",
+    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference p_holm",
+    "table2_elements": "arm task element rollouts invoked rate",
+    "table3_failures": "arm class failures share_of_failures rate_of_rollouts",
+    "table4_edits": "task kind element gain_select kept",
+    "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
+    "localization_scores": "method task class n exact within_one",
+    "localization_classes": "method planted named n",
+    "dose_response": "arm rows directness persistence seeds style_divergence loss_before turns_per_success change ci_low ci_high",
+    "localization_agreement": "method task n exact within_one",
+    "ablation": "task element n success ci_low ci_high tokens",
+    "by_split": "task split harness n success ci_low ci_high",
+    "search_controls": "task search seed proposals accepted select_h0 select_best",
+    "planted_failures": "task class possible played recovered faults kept",
+    "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
+}
+# What a reader of a table has to know: written under it, and shown under it in a notebook.
+NOTES = {
+    "table1_contrasts": "Intervals: bootstrap over instances and training seeds and, for task = all with five tasks or more, "
+    "over tasks. p: sign flips over instances. p_holm: Holm's, over the contrasts of all tasks but the primary one, which "
+    "stands alone. minimum_detectable: the difference that a study of this size finds with 80% power, empty where nothing "
+    "spreads. paper_difference: the paper's; over its seven tasks where task = all.",
+    "localization_scores": "On planted failures: one known turn of a success of the student was damaged, it went on by "
+    "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
+    "localization_classes": "planted: the kind of damage; named: the paper's class that the method gives it.",
+    "dose_response": "Arms trained for h*. directness, persistence: of the expert whose work is kept. style_divergence: of the "
+    "pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). loss_before: of these "
+    "rows under the student as it was. turns_per_success: on test. change: success on test less student_hstar's, with its 95% "
+    "interval.",
+    "localization_agreement": "n: failures that both saw. exact: the same turn as the oracle; within_one: that one or one "
+    "next to it. Agreement is no proof: both may be wrong.",
+    "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "
+    "per episode. Differences below the width of the intervals say little with so few instances.",
+    "search_controls": "On select, which chose among the accepted proposals, so that the best of it is a little flattered. "
+    "random_edits: the same operators and budget, the edit drawn at random.",
+    "by_split": "The untrained student. evolve: what the search's minibatches played, which the proposer saw; select: chose among "
+    "its proposals, so that h* is a little flattered there; train; test, in the words of the other splits and in words that no "
+    "other split has.",
+    "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
+    "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
+    "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
+    "has; a profile's diversity says how many are used.",
+    "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
+    "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. The "
+    "clock time of a stage is in no artefact.",
+}
+EMPTY_NOTES = {
+    "localization_scores": "No failure was planted (n_planted = 0, or no success to plant in), so no localiser is scored.",
+}
+
+
+def frame_of(name: str, rows: list[dict]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=COLUMNS[name].split())
+
+
+def note(frame: pd.DataFrame, name: str) -> str:
+    """What has to be said with the table `name`; for one without rows, why it has none."""
+    return EMPTY_NOTES.get(name, "No rows.") if frame.empty else NOTES.get(name, "")
+
+
+def write_table(frame: pd.DataFrame, folder: str | Path, name: str) -> tuple[Path, Path]:
+    """Write <name>.csv (6 decimals) and <name>.md (3 decimals, with its note) and return both paths."""
+    text = frame.to_csv(index=False, float_format="%.6f", lineterminator="\n")
+    said = note(frame, name)
+    return (
+        write_text_atomic(Path(folder) / f"{name}.csv", text),
+        write_text_atomic(Path(folder) / f"{name}.md", markdown(frame) + (f"\n{said}\n" if said else "")),
+    )
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A Markdown table: numbers to the right, floats with 3 decimals, nothing where a value is missing."""
+    lines = [list(frame.columns), ["---:" if kind.kind in "iuf" else "---" for kind in frame.dtypes]]
+    lines += [[_markdown_cell(value) for value in row] for row in frame.itertuples(index=False, name=None)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _markdown_cell(value) -> str:
+    return cell_text(value, 3).replace("|", "\\|").replace("\n", " ")
