@@ -3,16 +3,16 @@
 Running them is left to runner.py; when a single unit is up to date is said in fingerprint.py.
 """
 
+import ast
 import sys
 from pathlib import Path
 
-from coevo_lib.expert import require_expert
+from coevo_lib.errors import UserError
 from coevo_lib.fingerprint import input_name, stale_units, unit_fingerprint
 from coevo_lib.notebooks import read_notebook
 from coevo_lib.profile import Profile
 from coevo_lib.stage import shown_dir
 from coevo_lib.stages import STAGES, Unit, all_units, build_units, command_for, task_file
-from coevo_lib.task import load_task
 
 
 def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
@@ -20,12 +20,24 @@ def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
     for stage in STAGES:
         read_notebook(profile.root / "notebooks" / f"{stage.id}.ipynb")
     units = build_units(profile)
-    for task in profile.get("tasks", []):
-        require_expert(load_task(str(task_file(task, profile.root))), bool(profile.get("chat_url")))
+    for task in () if profile.get("chat_url") else profile.get("tasks", []):
+        _require_expert(task_file(task, profile.root))
     for stage in STAGES:
         for unit in units[stage.id][:1]:
             unit_fingerprint(unit, profile)
     return units
+
+
+def _require_expert(file: Path) -> None:
+    """Refuses a task without a scripted expert, read from its text: where there is no chat model, nothing can teach."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8", errors="replace"))):
+        bases = [getattr(base, "id", getattr(base, "attr", "")) for base in getattr(node, "bases", ())]
+        methods = [part.name for part in getattr(node, "body", ()) if isinstance(part, ast.FunctionDef)]
+        if "Task" in bases and "expert" not in methods:
+            raise UserError(
+                f"{file}: {node.name} has no scripted expert; write expert(self, view, style) in it, or name a chat model "
+                "as expert in the profile: chat_url and chat_model"
+            )
 
 
 def executed_path(stage_id: str, profile: Profile, round: int | None = None) -> Path:

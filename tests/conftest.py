@@ -151,7 +151,7 @@ def answer_from_messages(name, messages):
         assert turns[start][0] == f'filter("{status}")'
         paid = dict(re.findall(r"#(\d+) paid (\d+)", "\n".join(seen for _, seen in turns[start:])))
         total = sum(map(int, paid.values()))
-        return total / len(paid) if "average" in prompt else total
+        return total / len(paid) if re.search("average|mean", prompt) else total
     pattern = r"planned \d+, worked (\d+), rate (\d+)" if name == "attendance" else r"(\d+)()"
     each = PAIRS[name][1]
     found = {}
@@ -159,8 +159,9 @@ def answer_from_messages(name, messages):
         if text.startswith(f"{each}("):
             found |= {parse_call(text).args[0]: match.groups() for match in re.finditer(pattern, seen)}
         found |= {m[1]: m.groups()[1:] for m in re.finditer(rf"^(\w+): {pattern}$", seen, re.M)}
-    pay = "pay" in prompt
-    return sum(int(a) * (int(b) if pay else 1) for a, b in found.values())
+    pay = re.search(r"\b(pay|due|earn|multiply)\b", prompt)
+    total = sum(int(a) * (int(b) if pay else 1) for a, b in found.values())
+    return total / len(found) if re.search("average|mean", prompt) else total
 
 
 @pytest.fixture(scope="session")
