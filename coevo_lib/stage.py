@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,7 @@ class Stage:
             "inputs": detail["inputs"],
             "detail": detail,
             "seconds": round(time.monotonic() - started, 2),
+            "ended": datetime.now(UTC).isoformat(timespec="seconds"),
             **surroundings(self.root),
         }
         write_manifest(unit, content)

@@ -85,6 +85,8 @@ BROKEN = [
     (LOADS, [('"""coins in one bag"""', '"""coins\n        in one bag"""')], "several lines"),
     ("every template renders", [("{room}, total?", "{floor}, total?")], "templates.three at size 4: KeyError: 'floor'"),
     ("every template renders", [("in the {room}.", "in the {room.")], "templates.two"),
+    ("every template renders", [("test_only = true\n", "")], "add one with test_only = true, so that"),
+    ("every template renders", [("[templates.one]\n", '[templates.one]\nkind = "real"\n')], 'test_only = true and kind = "real"'),
     ("every template renders", [('"bags": bags,', '"bags": bags, "seen": {1, 2},')], "JSON"),
     ("every template renders", [("return goal, data", "return data")], "return (goal, data)"),
     ("draws vary", [(GOAL, "rng.seed(1)\n        bags = {'red': 20}\n        " + GOAL)], "different instances"),

@@ -103,6 +103,20 @@ def test_a_reader_that_goes_early_is_no_error_to_speak_of(root, words, buffered)
     assert run.stderr.read() == b"" and run.wait() == 141
 
 
+def test_a_task_without_an_expert_is_refused_before_anything_runs(root):
+    """Unless the profile names a chat model."""
+    task = write(root / "coevo_lib" / "tasks" / "beta.py", "class Beta(Task):\n    def draw(self):\n        pass\n")
+    done = coevo(root, "run")
+    assert done.returncode == 2 and "beta.py: Beta has no scripted expert; write expert(self" in done.stderr
+    assert "chat_url and chat_model" in done.stderr and not executed(root, "01_harness_evolution").exists()
+    write_notebook(root, "04_correction", ["pass"], PARAMETERS["04_correction"] + '\nchat_url = ""\nchat_model = ""')
+    write(root / "notebooks" / "profiles" / "cpu.toml", 'chat_url = "http://x/v1"\nchat_model = "m"\n' + PROFILE)
+    assert coevo(root, "status").returncode == 0
+    write(root / "notebooks" / "profiles" / "cpu.toml", PROFILE)
+    write(task, "class Beta(Task):\n    def expert(self, view, style):\n        pass\n")
+    assert coevo(root, "status").returncode == 0
+
+
 def test_a_stage_run_alone_names_what_it_lacks(root):
     done = coevo(root, "run", "--stage", "rollouts")
     assert done.returncode == 2 and "make evolution PROFILE=cpu" in done.stderr

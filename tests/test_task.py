@@ -152,6 +152,19 @@ def test_a_template_for_test_only_is_used_in_test_alone(tasks, name):
     assert not held_out & set().union(*used.values())
 
 
+@pytest.mark.parametrize("name", ["attendance", "budget", "stock", "anomaly", "webtest", "shopadmin", "refactor"])
+@pytest.mark.parametrize("diversity", [1, 3, 8])
+def test_test_asks_nothing_that_no_other_split_asks(tasks, name, diversity):
+    """Other words, never another kind of question: neither search nor training could know of it."""
+    task = tasks[name]
+    assert sum(not t.get("test_only") for t in task.templates.values()) >= 8
+    kinds = {
+        split: {i.goal["kind"] for i in task.instances(split, 40, diversity=diversity)} for split in ("train", "test")
+    }
+    used = {i.goal["template"] for i in task.instances("test", 40, diversity=diversity)}
+    assert kinds["test"] == kinds["train"] and any(task.templates[name].get("test_only") for name in used)
+
+
 def test_diversity_is_the_number_of_templates_in_use(attendance):
     for diversity in (1, 2, 3):
         used = {i.goal["template"] for i in attendance.instances("train", 12, diversity=diversity)}
@@ -161,6 +174,14 @@ def test_diversity_is_the_number_of_templates_in_use(attendance):
 @pytest.mark.parametrize("name, value", [("attendance", "team"), ("shopadmin", "status")])
 def test_the_prompt_shows_what_is_asked_for(tasks, name, value):
     assert all(instance.goal[value] in instance.prompt for instance in tasks[name].instances("test", 20))
+
+
+def test_a_name_without_its_folder_is_told_where_the_file_is(tmp_path, monkeypatch):
+    (tmp_path / "my_tasks").mkdir()
+    (tmp_path / "my_tasks" / "tickets.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"no task 'tickets' .*did you mean the file my_tasks/tickets\.py\?"):
+        load_task("tickets")
 
 
 def test_keys_name_task_split_and_place(mock):
