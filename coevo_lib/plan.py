@@ -30,9 +30,10 @@ def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
 
 def _require_expert(file: Path) -> None:
     """Refuses a task without a scripted expert, read from its text: where there is no chat model, nothing can teach."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8", errors="replace"))):
-        bases = [getattr(base, "id", getattr(base, "attr", "")) for base in getattr(node, "bases", ())]
-        methods = [part.name for part in getattr(node, "body", ()) if isinstance(part, ast.FunctionDef)]
+    tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
+    for node in (node for node in tree.body if isinstance(node, ast.ClassDef)):
+        bases = [getattr(base, "id", getattr(base, "attr", "")) for base in node.bases]
+        methods = [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
         if "Task" in bases and "expert" not in methods:
             raise UserError(
                 f"{file}: {node.name} has no scripted expert; write expert(self, view, style) in it, or name a chat model "

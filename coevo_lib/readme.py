@@ -49,10 +49,12 @@ def results_text(results_dir: Path) -> str:
     primary = [row for row in measured if row["contrast"] == PRIMARY_NAME]
     others = [row for row in measured if row["contrast"] != PRIMARY_NAME and row["task"] == "all"]
     parts = [_success_table(success), _sentences("Primary contrast", primary), _sentences("Other contrasts", others)]
-    tasks, scores = (
-        _read_if_there(results_dir / "tables" / f"{name}.csv") for name in ("tasks", "localization_scores")
+    tasks, splits, scores, clock = (
+        _read_if_there(results_dir / "tables" / f"{name}.csv")
+        for name in ("tasks", "by_split", "localization_scores", "clock")
     )
-    return "\n".join(part for part in [*parts, _room(tasks), _localizers(scores), _costs(costs)] if part)
+    more = [_room(tasks), _splits(splits), _localizers(scores), _costs(costs), _clock(clock)]
+    return "\n".join(part for part in [*parts, *more] if part)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -92,6 +94,14 @@ def _room(tasks: list[dict]) -> str:
     known = [row for row in tasks if row["student_h0"] and row["student_hstar"]]
     pairs = [f"{r['task']} {_percent(r['student_h0'])} to {_percent(r['student_hstar'])}" for r in known]
     return f"Room (`select`, h0 to h*, percent): {', '.join(pairs)}.\n" if pairs else ""
+
+
+def _splits(rows: list[dict]) -> str:
+    """What the gain of h* is worth on each split, over all tasks."""
+    rates = {(row["split"], row["harness"]): _percent(row["success"]) for row in rows if row["task"] == "all"}
+    names = dict.fromkeys(split for split, harness in rates if (split, "h0") in rates and (split, "hstar") in rates)
+    pairs = [f"{name} {rates[name, 'h0']} to {rates[name, 'hstar']}" for name in names]
+    return f"The same over all tasks, from the split that the proposer sees on: {'; '.join(pairs)}.\n" if pairs else ""
 
 
 def _localizers(scores: list[dict]) -> str:
@@ -160,6 +170,14 @@ def _costs(rows: list[dict]) -> str:
     total = duration(sum(_number(row["seconds"]) for row in rows))
     what = "Unit time (units that share an engine run side by side, so the clock shows less)"
     return f"{what}: {total} in all ({', '.join(_stage_costs(rows, stages))}).\n"
+
+
+def _clock(rows: list[dict]) -> str:
+    known = {row["stage"]: _number(row["minutes"]) for row in rows}
+    if not known or any(map(math.isnan, known.values())):
+        return ""
+    each = ", ".join(f"{stage} {minutes:.0f}" for stage, minutes in known.items())
+    return f"On the clock: {sum(known.values()):.0f} minutes after set-up ({each}).\n"
 
 
 def _stage_costs(rows: list[dict], stages: dict) -> Iterator[str]:

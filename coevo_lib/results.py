@@ -55,7 +55,7 @@ class Collected:
     expert: dict  # the profile's directness and persistence
     unseen: dict[str, bool]  # test instance -> whether its wording appears in no other split
     failures: list[dict]  # of the evaluation, with arm and class
-    seconds: list[dict]
+    seconds: list[dict]  # of each unit, and when it ended
 
 
 def collect(stage: Stage) -> Collected:
@@ -98,11 +98,13 @@ def _adapter(unit: Unit, training: list[dict]) -> dict:
 
 def _seconds(unit: Unit) -> dict:
     task = Path(unit.key["task"]).stem if "task" in unit.key else ""
+    manifest = read_manifest(unit)
     return {
         "stage": unit.stage,
         "task": task,
         "arm": unit.key.get("arm", ""),
-        "seconds": read_manifest(unit)["seconds"],
+        "seconds": manifest["seconds"],
+        "ended": manifest.get("ended"),
     }
 
 
@@ -143,6 +145,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "by_split": search_tables.by_split(found.lineage, found.training, untrained, found.unseen),
         "planted_failures": localization_tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),
+        "clock": tables.clock_table(found.seconds),
     }
 
 

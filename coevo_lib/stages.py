@@ -60,6 +60,7 @@ STAGES = (
             "tables/search_controls.csv",
             "tables/by_split.csv",
             "tables/costs.csv",
+            "tables/clock.csv",
         ),
     ),
 )

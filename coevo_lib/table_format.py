@@ -26,6 +26,7 @@ COLUMNS = {
     "search_controls": "task search seed proposals accepted select_h0 select_best",
     "planted_failures": "task class possible played recovered faults kept",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
+    "clock": "stage units minutes",
 }
 # What a reader of a table has to know: written under it, and shown under it in a notebook.
 NOTES = {
@@ -54,8 +55,9 @@ NOTES = {
     "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
     "has; a profile's diversity says how many are used.",
     "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
-    "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. The "
-    "clock time of a stage is in no artefact.",
+    "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows.",
+    "clock": "From the start of a stage's first unit to the end of its last one; pauses of an interrupted run count. Empty "
+    "where a unit does not say when it ended.",
 }
 EMPTY_NOTES = {
     "localization_scores": "No failure was planted (n_planted = 0, or no success to plant in), so no localiser is scored.",

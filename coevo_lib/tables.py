@@ -6,6 +6,7 @@ otherwise left out. Successes are fractions from 0 to 1. Reading files and drawi
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 
 import pandas as pd
 
@@ -175,6 +176,21 @@ def costs_table(entries: Iterable[dict]) -> pd.DataFrame:
             total[name] += entry.get(name) or 0
     found = [{**dict(zip(names, key)), **total} for key, total in sums.items()]
     return frame_of("costs", sorted(found, key=lambda row: row["stage"]))
+
+
+def clock_table(units: Iterable[dict]) -> pd.DataFrame:
+    """Minutes that each stage took by the clock: of units {stage, seconds, ended (ISO time, or nothing)}."""
+    stages: dict[str, list[dict]] = defaultdict(list)
+    for unit in units:
+        stages[unit["stage"]].append(unit)
+    found = []
+    for stage, done in sorted(stages.items()):
+        known = all(unit.get("ended") for unit in done)
+        ends = [datetime.fromisoformat(unit["ended"]) for unit in done] if known else []
+        starts = [end - timedelta(seconds=unit["seconds"]) for end, unit in zip(ends, done)]
+        minutes = (max(ends) - min(starts)).total_seconds() / 60 if known else float("nan")
+        found.append({"stage": stage, "units": len(done), "minutes": minutes})
+    return frame_of("clock", found)
 
 
 # ---- single rows

@@ -12,6 +12,7 @@ from coevo_lib.table_format import markdown
 from coevo_lib.tables import (
     PRIMARY,
     PRIMARY_NAME,
+    clock_table,
     costs_table,
     dose_response,
     table1_contrasts,
@@ -123,6 +124,18 @@ def test_costs_are_summed_by_stage_task_and_arm():
     entries += [{"stage": "02", "task": "mock", "seconds": 2}]
     result = one(costs_table([*entries, {"stage": "01", "seconds": 9}]), stage="02")
     assert (result.seconds, result.rollouts, result.arm) == (3.5, 3, "")
+
+
+def test_the_clock_of_a_stage_goes_from_its_first_start_to_its_last_end():
+    units = [
+        {"stage": "02", "seconds": 120, "ended": "2026-01-01T10:02:00+00:00"},
+        {"stage": "02", "seconds": 60, "ended": "2026-01-01T10:04:00+00:00"},
+        {"stage": "01", "seconds": 60, "ended": "2026-01-01T09:04:00+00:00"},
+        {"stage": "03", "seconds": 60, "ended": None},
+    ]
+    frame = clock_table(units)
+    assert frame[["stage", "units"]].values.tolist() == [["01", 1], ["02", 2], ["03", 1]]
+    assert list(frame.minutes[:2]) == [1.0, 4.0] and pd.isna(frame.minutes[2])
 
 
 def test_behaviour_tells_calculators_loops_and_finishers_apart():
