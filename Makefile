@@ -26,7 +26,7 @@ endif
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help reproduce smoke test lab status evolution rollouts localization correction training evaluation results \
-  report strip lint bench room student new-task check-task clean
+  report strip lint bench room settings student new-task check-task clean
 
 help: ## list the targets
 	@echo "make TARGET [PROFILE=cpu] [ROUND=1] [PYTHON=python3]"; echo
@@ -86,6 +86,9 @@ bench: .venv/.ready ## measure the engines on this machine
 
 room: .venv/.ready ## measure h0 by task and size on the select split
 	@.venv/bin/python -m coevo_lib.room
+
+settings: .venv/.ready ## measure which learning rate the rule of the README picks, after `training`
+	@.venv/bin/python -m coevo_lib.settings --profile "$(PROFILE)"
 
 new-task: .venv/.ready ## write a small task of your own to start from: NAME=hives
 	@.venv/bin/python -m coevo_lib.new_task "$(NAME)"

@@ -15,22 +15,31 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
-from coevo_lib.agent import Episode, replay
-from coevo_lib.calls import render_call
+from coevo_lib.agent import Episode
 from coevo_lib.check_report import NO_EXPERT, Check, report, show
+from coevo_lib.check_world import (
+    FEW,
+    errors_change_nothing,
+    errors_teach,
+    guess_fails,
+    idle,
+    never_raises,
+    random_fails,
+    reachable,
+    replays,
+    success_rate,
+    verdict_after,
+)
 from coevo_lib.command_line import Parser, carry_out
 from coevo_lib.errors import UserError
 from coevo_lib.grounding import expert_is_grounded, goal_is_shown
 from coevo_lib.harness import Harness
-from coevo_lib.task import SPLITS, Verdict, load_task, task_file
+from coevo_lib.task import SPLITS, load_task, task_file
 from coevo_lib.time_limit import OutOfTime, time_limit, where_it_was
-from coevo_lib.trajectory import ERROR
 from coevo_lib.trial import DIRECTNESS, DRAWS, Trial, hash_elsewhere, instances_hash, play_alone, told
 
 INSTANCES = 40
-FEW = 6  # episodes that are cut short, or changed call by call
-HALFWAY = "verdict() has to ask for all that is due"
-EXPERT_SUCCESS, RANDOM_SUCCESS, GUESS_SUCCESS = 0.93, 0.10, 0.05
+EXPERT_SUCCESS = 0.93
 BUSY, WAITING = 20.0, 600.0  # seconds for a check of INSTANCES instances: ten times what the slowest shipped task takes
 
 
@@ -116,135 +125,6 @@ def _splits(trial: Trial) -> str:
     return f"no data of {trial.n} instances a split is in another"
 
 
-# ---- tools and worlds
-
-
-def _never_raises(trial: Trial) -> str:
-    for call, wrong, _ in trial.probes:
-        if wrong:
-            raise UserError(f"{render_call(call)[:80]}: {wrong}")
-    return f"{len(trial.probes)} calls with odd arguments"
-
-
-def _errors_teach(trial: Trial) -> str:
-    refused = [(call, error) for call, _, error in trial.probes if error]
-    for call, error in refused:
-        arguments = list(trial.tools[call.tool])
-        if arguments and not re.fullmatch(rf"({'|'.join(arguments)})\b.*", error):
-            fix = f"write one line that begins with the argument, as ToolError('{arguments[0]}: what is wrong with it')"
-            raise UserError(f"{render_call(call)[:80]}: the error is {error!r}; {fix}")
-    return f"{len(refused)} of those calls were refused"
-
-
-def _reachable(trial: Trial) -> str:
-    answered = {fact.call.tool for episode in trial.all_plays for fact in episode.trajectory.facts}
-    missing = [name for name in trial.tools if name not in answered]
-    if missing:
-        raise UserError(f"nobody gets an answer from {', '.join(missing)}; mend or remove what cannot be used")
-    return f"all {len(trial.tools)} gave an answer"
-
-
-def _replays(trial: Trial) -> str:
-    fresh = {instance.key: instance for split in SPLITS for instance in trial.instances(split, trial.n)}
-    for episode in trial.all_plays:
-        key, texts = episode.instance.key, [turn.text for turn in episode.turns]
-        if episode.instance != fresh[key]:
-            raise UserError(f"{key}: playing changed the instance's data; copy what a tool changes in start()")
-        again = replay(trial.task, episode.instance, episode.harness, texts, max_turns=episode.max_turns)
-        for place, (was, now) in enumerate(zip(_seen(episode), _seen(again)), 1):
-            if was != now:
-                fix = "worlds may use no chance and no clock, and a refused call may change nothing"
-                raise UserError(f"{key}, observation {place}: {was[:50]!r} became {now[:50]!r}; {fix}")
-    return f"{len(trial.all_plays)} episodes repeat from their texts"
-
-
-def _seen(episode: Episode) -> list[str]:
-    return [*(turn.observation for turn in episode.turns), str(episode.world.verdict())]
-
-
-def _errors_change_nothing(trial: Trial) -> str:
-    """A harness may draw a call again that a tool answers with an error, as if it had never been made."""
-    wrong, n = [render_call(call) for call, _, error in trial.probes if error], 0
-    for place, episode in enumerate(trial.all_plays if wrong else ()):
-        shift, inserted = place * len(episode.turns), []
-        disturbed = replay(trial.task, episode.instance, episode.harness, [], max_turns=10_000)
-        for step, turn in enumerate(episode.turns):
-            meant = replay(
-                trial.task, episode.instance, episode.harness, [t.text for t in disturbed.turns], max_turns=10_000
-            )
-            if not meant.done and meant.step(wrong[(shift + step) % len(wrong)]).status == ERROR:
-                inserted.append((step, wrong[(shift + step) % len(wrong)]))
-                disturbed.step(inserted[-1][1])
-                n += 1
-            disturbed.step(turn.text)
-        now = [turn.observation for turn in disturbed.turns if turn.status != ERROR]
-        was = [turn.observation for turn in episode.turns if turn.status != ERROR]
-        if (was, episode.world.verdict()) != (now, disturbed.world.verdict()):
-            fix = "raise ToolError before a tool changes anything"
-            raise UserError(
-                f"{episode.instance.key}: with {_culprit(episode, inserted)} in between, which meets an error, it ends "
-                f"otherwise; {fix}"
-            )
-    return f"{n} calls that meet an error, put in between, change no episode"
-
-
-def _culprit(episode: Episode, inserted: list[tuple[int, str]]) -> str:
-    """The first of these calls that alone makes the episode end otherwise; all of them if it takes more than one."""
-    for step, text in inserted:
-        texts = [turn.text for turn in episode.turns]
-        alone = [*texts[:step], text, *texts[step:]]
-        again = replay(episode.task, episode.instance, episode.harness, alone, max_turns=len(alone) + 1)
-        if again.world.verdict() != episode.world.verdict():
-            return text[:80]
-    return " and ".join(text[:40] for _, text in inserted[:3])
-
-
-# ---- callers that know nothing
-
-
-def _idle(trial: Trial) -> str:
-    for instance in trial.sample:
-        for what, texts in {"a fresh world": [], "submit(0)": ["submit(0)"]}.items():
-            if replay(trial.task, instance, Harness(), texts).world.verdict().success:
-                raise UserError(f"{instance.key}: {what} is a success; verdict() has to ask for more to be done")
-    for episode in trial.played(Harness(), 0.0)[:FEW] if trial.has_expert else ():
-        texts = [turn.text for turn in episode.turns]
-        for n in range(1, len(texts)):
-            if _verdict(trial, episode, texts[:n]).success:
-                raise UserError(
-                    f"{episode.instance.key}: a success after {n} of the expert's {len(texts)} calls; {HALFWAY}"
-                )
-    return f"{len(trial.sample)} instances, and the expert's episodes cut short"
-
-
-def _verdict(trial: Trial, episode: Episode, texts: list[str]) -> Verdict:
-    """The verdict after these replies, which a world has to be able to give at any moment."""
-    try:
-        return replay(trial.task, episode.instance, episode.harness, texts, max_turns=len(texts) + 2).world.verdict()
-    except Exception as error:
-        fix = "it has to hold at any moment; a start() of your own begins with super().start()"
-        raise UserError(f"verdict() after {texts[-1][:60]}: {told(error)}; {fix}") from None
-
-
-def _random_fails(trial: Trial) -> str:
-    rate = max(map(_success, trial.random_plays))
-    if rate >= RANDOM_SUCCESS:
-        fix = "make the answer depend on more of what is read"
-        raise UserError(f"{rate:.0%} success with legal calls at random, below {RANDOM_SUCCESS:.0%} is wanted; {fix}")
-    return f"at most {rate:.0%} success with legal calls"
-
-
-def _success(episodes: list[Episode]) -> float:
-    return fmean(episode.trajectory.success for episode in episodes)
-
-
-def _guess_fails(trial: Trial) -> str:
-    found = ", ".join(f"{rate:.1%} success by {guess}" for guess, rate in trial.guesses.items())
-    if max(trial.guesses.values(), default=0) >= GUESS_SUCCESS:
-        raise UserError(f"{found}, below {GUESS_SUCCESS:.0%} is wanted; let instances and their answers differ more")
-    return found or 'not measured: there is neither data["answer"] nor a scripted expert'
-
-
 # ---- the scripted expert
 
 
@@ -254,8 +134,8 @@ def _solves(trial: Trial, place: int) -> str:
     (label, harness), rates = list(trial.harnesses.items())[place], []
     for directness in DIRECTNESS:
         episodes = trial.played(harness, directness)
-        rates.append(f"{_success(episodes):.0%} at directness {directness:g}")
-        if _success(episodes) < EXPERT_SUCCESS:
+        rates.append(f"{success_rate(episodes):.0%} at directness {directness:g}")
+        if success_rate(episodes) < EXPERT_SUCCESS:
             raise UserError(f"{rates[-1]} ({label}), {EXPERT_SUCCESS:.0%} is wanted; {_failure(episodes)}")
     return f"{', '.join(rates)} ({label})"
 
@@ -282,7 +162,7 @@ def _grows(trial: Trial) -> str:
     turns, template = {}, next(iter(trial.task.templates))
     for size in sorted({1, 2, 4, trial.task.size}):
         episodes = [play_alone(trial.task, trial.draw(template, size, i), Harness(), 0.0) for i in range(3)]
-        if _success(episodes) < 1:
+        if success_rate(episodes) < 1:
             raise UserError(f"size {size}: the expert fails; {_failure(episodes)}")
         turns[size] = fmean(len(episode.turns) for episode in episodes)
     listed = ", ".join(f"{mean:.0f} at size {size}" for size, mean in turns.items())
@@ -298,8 +178,8 @@ def _depends(trial: Trial) -> str:
     for episode in trial.played(Harness(), 0.0)[:FEW]:
         texts = [turn.text for turn in episode.turns]
         for place, turn in enumerate(episode.turns[:-1]):
-            missed[turn.call.tool] += not _verdict(trial, episode, texts[:place] + texts[place + 1 :]).success
-            doubled[turn.call.tool] += not _verdict(trial, episode, texts[: place + 1] + texts[place:]).success
+            missed[turn.call.tool] += not verdict_after(trial, episode, texts[:place] + texts[place + 1 :]).success
+            doubled[turn.call.tool] += not verdict_after(trial, episode, texts[: place + 1] + texts[place:]).success
     left_out, twice = (", ".join(tool for tool in found if found[tool]) or "none" for found in (missed, doubled))
     advice = "a tool that writes should be in the first list, and in the second unless it refuses to write twice"
     return f"left out, these calls make it fail: {left_out}; made twice: {twice}; {advice}"
@@ -311,8 +191,8 @@ BASIC = {
     "draws vary": _variety,
     "instances are the same everywhere": _equal_everywhere,
     "splits are disjoint": _splits,
-    "the world never raises": _never_raises,
-    "a replay is exact": _replays,
+    "the world never raises": never_raises,
+    "a replay is exact": replays,
 }
 EXPERT = {
     "the goal stands in the prompt": goal_is_shown,
@@ -324,12 +204,12 @@ EXPERT = {
     "what the verdict depends on": _depends,
 }
 ANY = {
-    "tool errors name an argument": _errors_teach,
-    "a tool error changes nothing": _errors_change_nothing,
-    "every tool is reachable": _reachable,
-    "idle play fails": _idle,
-    "random play fails": _random_fails,
-    "a blind guess fails": _guess_fails,
+    "tool errors name an argument": errors_teach,
+    "a tool error changes nothing": errors_change_nothing,
+    "every tool is reachable": reachable,
+    "idle play fails": idle,
+    "random play fails": random_fails,
+    "a blind guess fails": guess_fails,
 }
 
 

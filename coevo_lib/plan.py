@@ -30,7 +30,10 @@ def checked_plan(profile: Profile) -> dict[str, list[Unit]]:
 
 def _require_expert(file: Path) -> None:
     """Refuses a task without a scripted expert, read from its text: where there is no chat model, nothing can teach."""
-    tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
+    try:
+        tree = ast.parse(file.read_text(encoding="utf-8", errors="replace"))
+    except (SyntaxError, ValueError):
+        return  # said by the fingerprint, with its place
     for node in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         bases = [getattr(base, "id", getattr(base, "attr", "")) for base in node.bases]
         methods = [part.name for part in node.body if isinstance(part, ast.FunctionDef)]
