@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from coevo_lib import syntax
 from coevo_lib.errors import UserError
 from coevo_lib.files import sha256_file, sha256_json, sha256_text
 
@@ -84,10 +85,12 @@ def _analysed(text: str, name: str) -> tuple[str, frozenset[str]]:
 def _parsed(text: str, name: str) -> ast.Module:
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
-        return compile(text, name, "exec", flags)
+        with syntax._ONE_AT_A_TIME:  # episodes may be played in other threads meanwhile
+            return compile(text, name, "exec", flags)
     except SyntaxError:
         try:
-            return compile(_MAGIC.sub("", text), name, "exec", flags)
+            with syntax._ONE_AT_A_TIME:
+                return compile(_MAGIC.sub("", text), name, "exec", flags)
         except SyntaxError as error:
             raise UserError(f"{name}, line {error.lineno}: not valid Python: {error.msg}") from None
 

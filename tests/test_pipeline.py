@@ -42,58 +42,18 @@ loss = ""
 match = ""
 samples = 3
 """
-# The student reads every box, but adds up wrongly for about half of the prompts; every reply takes a moment.
-STUDY = """
-import hashlib, re, sys, time
-from coevo_lib.cache import CachedEngine, ReplyCache
-from coevo_lib.engines.scripted import ScriptedEngine
-from coevo_lib.evolution import evolve
-from coevo_lib.pipeline import ablate, correct_failures, evaluate, localize_failures, roll_out_train, score_localizers
-from coevo_lib.stage import open_stage
-from coevo_lib.study import read_failures
-
-def student(request):
-    time.sleep(0.02)
-    print("asked", flush=True)
-    said = [m["content"] for m in request.messages if m["role"] == "assistant"]
-    seen = [m["content"] for m in request.messages[2:] if m["role"] == "user"]
-    if not said:
-        return "boxes()"
-    left = [box for box in seen[0].split(", ") if f'open("{box}")' not in said]
-    if left:
-        return f'open("{left[0]}")'
-    if said[-1].startswith("calc"):
-        return f"submit({seen[-1]})"
-    coins = re.findall(r"\\d+", " ".join(seen[1:]))
-    drawn = request.sample if request.temperature else 0
-    odd = (int(hashlib.sha256(str(coins).encode()).hexdigest(), 16) + drawn) % 2
-    return 'calc("' + "+".join(coins[odd:]) + '")'
-
-profile, cache = sys.argv[1:]
-engine = CachedEngine(ScriptedEngine(student), ReplyCache(cache), "scripted")
-names = {"profile": profile, "round": 1}
-stage = open_stage("01", dict(names)); evolve(stage, engine); stage.close()
-stage = open_stage("02", dict(names))
-for unit in stage.todo: (ablate if unit.part else roll_out_train)(stage, unit, engine)
-stage = open_stage("03", dict(names))
-for unit in [u for u in stage.todo if not u.part]: localize_failures(stage, unit)
-for unit in stage.todo: score_localizers(stage, unit, engine)
-stage = open_stage("04", dict(names))
-for unit in stage.todo: correct_failures(stage, unit, read_failures(stage, unit), engine)
-stage = open_stage("06", dict(names))
-for unit in stage.todo: evaluate(stage, unit, engine)
-"""
 
 
-def start(folder: Path) -> subprocess.Popen:
+def start(folder: Path, profile_text: str = PROFILE, *words: str) -> subprocess.Popen:
     profile = folder / "tiny.toml"
-    profile.write_text(PROFILE)
+    profile.write_text(profile_text)
     environment = os.environ | {
         "COEVO_OUTPUTS": str(folder / "outputs"),
         "COEVO_HEADLESS": "1",
         "PYTHONPATH": str(ROOT),
     }
-    command = [sys.executable, "-c", STUDY, str(profile), str(folder / "replies.sqlite")]
+    study = Path(__file__).with_name("tiny_study.py")
+    command = [sys.executable, str(study), str(profile), str(folder / "replies.sqlite"), *words]
     return subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
@@ -192,3 +152,26 @@ def test_the_best_of_many_draws_is_one_episode_an_instance_and_a_success_if_ther
     assert 0 < sum(row["success"] for row in single) < 10
     assert all(row["success"] for row in best), "of two draws in a row one is right"
     assert {row["sample"] for row in best} == {0, 1}
+
+
+def test_a_task_without_an_expert_is_taught_by_a_chat_model(tmp_path):
+    """From a file of one's own, through search, rollouts, localisation, correction and training rows."""
+    code, prompts = (ROOT / "coevo_lib" / "tasks" / f"mock.{end}" for end in ("py", "toml"))
+    task = tmp_path / "purses.py"
+    task.write_text(code.read_text().split("    def expert(")[0].replace('"mock"', '"purses"'))
+    task.with_suffix(".toml").write_text(prompts.read_text())
+    profile = PROFILE.split("[[arms]]")[0].replace('"mock"', f'"{task}"').replace("n_counterfactual = 2", "")
+    arm = '[[arms]]\nname = "corr"\nrows = "correction"\nharness = "hstar"\nloss = "corrected turn"\nmatch = ""\n'
+    text, _ = start(tmp_path, profile + arm, "taught").communicate(timeout=120)
+    assert text.splitlines()[-1].startswith("rows ['calc(") and text.splitlines()[-1].count("calc(") == 4, text
+    [round_] = (tmp_path / "outputs").rglob("r1")
+    played = read_jsonl(round_ / "02_rollouts" / "purses" / "rollouts.jsonl")
+    teachers = [row for row in played if row["author"] == "expert"]
+    assert len(teachers) == 32 and all(row["success"] and row["model"] == "chat model" for row in teachers)
+    failures = read_jsonl(round_ / "03_failure_localization" / "purses" / "failures.jsonl")
+    assert failures and {row["method"] for row in failures} == {"judge"}
+    made = read_jsonl(round_ / "04_correction" / "purses" / "corrections.jsonl")
+    assert len(made) == len(failures) and all(row["verified"] and row["text"].startswith("calc(") for row in made)
+    assert {row["sentence"] for row in made} == {"All is read."} and any(row["student_succeeds"] for row in made)
+    lineage = read_jsonl(round_ / "01_harness_evolution" / "purses" / "s0" / "lineage.jsonl")
+    assert {row["kind"] for row in lineage} == {"seed", "failed proposal"}
