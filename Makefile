@@ -84,8 +84,8 @@ lint: .venv/.ready ## check code, notebooks and profiles
 bench: .venv/.ready ## measure the engines on this machine
 	@.venv/bin/python -m coevo_lib.bench
 
-room: .venv/.ready ## measure h0 by task and size on the select split
-	@.venv/bin/python -m coevo_lib.room
+room: .venv/.ready ## measure h0 by size on the select split, of all tasks or TASK=my_tasks/hives.py
+	@.venv/bin/python -m coevo_lib.room $(if $(TASK),--tasks "$(TASK)")
 
 settings: .venv/.ready ## measure which learning rate the rule of the README picks, after `training`
 	@.venv/bin/python -m coevo_lib.settings --profile "$(PROFILE)"

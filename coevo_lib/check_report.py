@@ -11,7 +11,7 @@ from coevo_lib.harness import Harness
 from coevo_lib.task import Task
 from coevo_lib.trial import MAX_TURNS
 
-NO_EXPERT = "no scripted expert: expert and meta-agent must be chat models"
+NO_EXPERT = "no scripted expert: a chat model has to teach; name it in the profile, chat_url and chat_model"
 
 
 class Check(NamedTuple):

@@ -180,7 +180,7 @@ def _depends(trial: Trial) -> str:
         for place, turn in enumerate(episode.turns[:-1]):
             missed[turn.call.tool] += not verdict_after(trial, episode, texts[:place] + texts[place + 1 :]).success
             doubled[turn.call.tool] += not verdict_after(trial, episode, texts[: place + 1] + texts[place:]).success
-    left_out, twice = (", ".join(tool for tool in found if found[tool]) or "none" for found in (missed, doubled))
+    left_out, twice = (", ".join(tool for tool in found if found[tool]) or "NONE" for found in (missed, doubled))
     advice = "a tool that writes should be in the first list, and in the second unless it refuses to write twice"
     return f"left out, these calls make it fail: {left_out}; made twice: {twice}; {advice}"
 

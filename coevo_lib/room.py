@@ -1,7 +1,8 @@
 """Room for the study (rule 7): the prepared student under h0, by task and size, on `select` only.
 
-`make room` writes outputs/room/room.csv and room.md. Sizes are chosen from it before any arm is trained: h0 between
-10 % and 50 %. What h* reaches is for the search to find; blind guessing is bounded here by the most frequent answer.
+`make room` writes outputs/room/room.csv and room.md; for one task it prints the table. Sizes are chosen from it before
+any arm is trained: h0 between 10 % and 50 %. What h* reaches is for the search to find; blind guessing is bounded here by
+the most frequent answer.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from coevo_lib.profile import find_root
 from coevo_lib.rollouts import roll_out, student_jobs
 from coevo_lib.stats import wilson
 from coevo_lib.student import TASKS
-from coevo_lib.table_format import write_table
+from coevo_lib.table_format import markdown, write_table
 from coevo_lib.task import load_task
 
 MAX_TURNS = 20
@@ -28,7 +29,11 @@ SIZES = {
     "attendance": (6, 7, 8), "budget": (1, 2, 3), "stock": (2, 3, 4), "anomaly": (1, 2, 3),
     "webtest": (2, 3, 4), "shopadmin": (3, 4, 5), "refactor": (2, 3, 4),
 }  # fmt: skip
-SIZES_ELSEWHERE = (2, 4, 6)
+
+
+def around(size: int) -> tuple[int, ...]:
+    """The sizes that are tried for a task of one's own."""
+    return tuple(sorted({max(1, size // 2), max(1, size - 1), size, size + 1}))
 
 
 def measure(engine: Engine, task_name: str, size: int, n: int) -> dict:
@@ -61,9 +66,12 @@ def main() -> None:
     with open_engine("auto", student_dir(), cache=cache) as engine:
         rows = []
         for task in options.tasks:
-            for size in SIZES.get(task, SIZES_ELSEWHERE):
+            for size in SIZES.get(task) or around(load_task(task).size):
                 rows.append(measure(engine, task, size, options.n))
                 print(f"{task} size {size}: h0 {rows[-1]['success_h0']:.0%} of {options.n}", flush=True)
+    if options.tasks != list(TASKS):  # the files are those of the shipped tasks, all together
+        print(markdown(pd.DataFrame(rows)))
+        return
     folder: Path = find_root() / "outputs" / "room"
     for path in write_table(pd.DataFrame(rows), folder, "room"):
         print(path.relative_to(find_root()))

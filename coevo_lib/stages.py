@@ -223,5 +223,7 @@ def _tasks(profile: Profile) -> list[str]:
     for task in tasks:
         if not task_file(task, profile.root).is_file():
             wanted = task if task.endswith(".py") else f"coevo_lib/tasks/{task}.py"
-            raise UserError(f"{profile.path.name}: tasks names {task}, but there is no file {wanted}")
+            own = sorted(profile.root.glob(f"*/{task_name(task)}.py"))
+            hint = f"; did you mean {own[0].relative_to(profile.root)}?" if own else ""
+            raise UserError(f"{profile.path.name}: tasks names {task}, but there is no file {wanted}{hint}")
     return tasks

@@ -284,6 +284,15 @@ def test_a_task_without_an_expert_passes_and_says_so_once(write_task, one_proces
     assert "look(bag): coins in one bag" in capsys.readouterr().out
 
 
+def test_without_an_expert_a_tool_that_random_callers_do_not_reach_is_named_and_no_fault(write_task, one_process):
+    tool = '    @tool\n    def weigh(self, bag: str) -> str:\n        """of a bag"""\n        raise ToolError(\'bag: no\')\n'
+    alone, taught = (
+        {c.name: c for c in check(write_task(*changes, (TOOLS, tool)), 20)} for changes in ((WITHOUT_EXPERT,), ())
+    )
+    assert alone["every tool is reachable"].ok and "no answer from weigh" in alone["every tool is reachable"].detail
+    assert not taught["every tool is reachable"].ok
+
+
 def test_a_task_without_an_expert_is_still_played_at_random(write_task, one_process):
     luck = "    @tool\n    def luck(self) -> str:\n        '''ends it'''\n        return self.submit(self.data['answer'])\n"
     assert set(failed(check(write_task(WITHOUT_EXPERT, (TOOLS, luck)), 20))) == {"random play fails"}
