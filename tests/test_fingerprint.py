@@ -14,7 +14,7 @@ from coevo_lib.manifest import SMALL
 from coevo_lib.profile import find_root, load_profile, profile_names
 from coevo_lib.source import python_hash
 from coevo_lib.stage import open_stage
-from coevo_lib.stages import STAGES, all_units, build_units
+from coevo_lib.stages import STAGES, all_units, build_units, trained
 
 PLAIN = "def f(x):\n    return x + 1\n"
 
@@ -274,7 +274,11 @@ def test_a_third_round_is_refused_because_no_stage_stacks_adapters(root):
 
 def test_the_committed_profiles_can_start_a_second_round():
     root = find_root(__file__.rsplit("/", 1)[0])
-    for name in profile_names(root):
+    training = [
+        name for name in profile_names(root) if any(map(trained, load_profile(name, root, round=1).values["arms"]))
+    ]
+    assert {"cpu", "full", "smoke"} <= set(training)
+    for name in training:
         units = build_units(load_profile(name, root, round=2))
         sources = {source.path for unit in all_units(units) for source in unit.inputs if source.round == 1}
         assert sources == {"05_training/corr_hstar/s0"}
