@@ -24,6 +24,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "diversity": (1, ANY),
     "max_turns": (1, ANY),
     "proposals": (1, ANY),
+    "search_repeats": (0, 100),
     "minibatch": (1, ANY),
     "directness": (0, 1),
     "persistence": (0, 1),

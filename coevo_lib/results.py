@@ -49,7 +49,7 @@ class Collected:
     planting: list[dict]  # counts of planted failures
     localized: list[dict]  # what each localiser said of real failures
     ablation: list[dict]  # h0, each element of h* alone, h*
-    searches: list[dict]  # `lineage` and that of the searches with random edits
+    searches: list[dict]  # `lineage` and that of the searches with other seeds or random edits
     adapters: list[dict]  # what each training unit used
     hstar: dict[str, Harness]
     expert: dict  # the profile's directness and persistence
@@ -197,14 +197,15 @@ def build_figures(found: Collected, made: dict[str, pd.DataFrame]) -> dict[str, 
     own = table1[table1.arm.isin(students)]
     ways = behaviour(row for row in found.rows if row["author"] == "student")
     numbers = pd.DataFrame({"value": {**success, **counts}}).rename_axis("what").reset_index()
-    lineage = pd.DataFrame(found.lineage)[
+    curves = [row for row in found.searches if row.get("part") != "random_edits"]
+    lineage = pd.DataFrame(curves)[
         ["task", "seed", "iteration", "kind", "element", "accepted", "select_successes", "select_n"]
     ]
     return {
         "loop": (loop_figure(success, counts), numbers),
         "success": (success_figure(own), own),
         "differences": (differences_figure(made["table1_contrasts"]), made["table1_contrasts"]),
-        "evolution": (evolution_figure(found.lineage), lineage),
+        "evolution": (evolution_figure(curves), lineage),
         "drift": (drift_figure(ways), ways),
         "dose_response": (dose_figure(made["dose_response"]), made["dose_response"]),
         "failures": (failures_figure(made["table3_failures"]), made["table3_failures"]),

@@ -44,9 +44,9 @@ def ablation(tried: Iterable[dict]) -> pd.DataFrame:
 
 
 def search_controls(lineage: Iterable[dict]) -> pd.DataFrame:
-    """Each search with what it found on `select`: by evidence, and by the same operators at random.
+    """Each search with what it found on `select`: by evidence, repeated with other seeds, and by the same operators at random.
 
-    lineage: rows with task, seed and part (empty, or `random_edits`).
+    lineage: rows with task, seed and part (empty, `repeats` or `random_edits`).
     """
     groups = defaultdict(list)
     for row in lineage:

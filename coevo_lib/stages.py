@@ -30,7 +30,7 @@ class Stage:
 
 SEARCHED = ("lineage.jsonl", "best.toml", "curve.csv")
 STAGES = (
-    Stage("01_harness_evolution", "evolution", SEARCHED, {"random_edits": SEARCHED}),
+    Stage("01_harness_evolution", "evolution", SEARCHED, {"random_edits": SEARCHED, "repeats": SEARCHED}),
     Stage("02_rollouts", "rollouts", ("rollouts.jsonl",), {"ablation": ("ablation.jsonl",)}),
     Stage(
         "03_failure_localization",
@@ -171,6 +171,9 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
         evolved[task] = [add(_EVOLUTION, {"task": task, "seed": seed}, carried, [task]) for seed in seeds]
         for seed in seeds if profile.get("random_edits") else ():
             add(_EVOLUTION, {"part": "random_edits", "task": task, "seed": seed}, carried, [task])
+        for further in range(profile.get("search_repeats", 0)):
+            key = {"part": "repeats", "task": task, "seed": max(seeds) + 1 + further}
+            add(_EVOLUTION, key, carried, [task])
         rollouts = add(_ROLLOUTS, {"task": task}, [*evolved[task], *carried], [task])
         if profile.get("ablation"):
             add(_ROLLOUTS, {"part": "ablation", "task": task}, [*evolved[task], *carried], [task])

@@ -46,7 +46,8 @@ NOTES = {
     "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "
     "per episode. Differences below the width of the intervals say little with so few instances.",
     "search_controls": "On select, which chose among the accepted proposals, so that the best of it is a little flattered. "
-    "random_edits: the same operators and budget, the edit drawn at random.",
+    "repeats: another seed, which draws other minibatches. random_edits: the same operators and budget, the edit drawn at "
+    "random.",
     "by_split": "The untrained student. evolve: what the search's minibatches played, which the proposer saw; select: chose among "
     "its proposals, so that h* is a little flattered there; train; test, in the words of the other splits and in words that no "
     "other split has.",

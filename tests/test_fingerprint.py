@@ -313,3 +313,14 @@ def test_the_arm_that_another_matches_counts_for_it(root):
         and matched[1].arm["matched"]["name"] == "corr"
         and "matched" not in matched[0].arm
     )
+
+
+def test_repeats_of_a_search_add_units_that_only_the_results_read():
+    cpu = load_profile("cpu", find_root(__file__.rsplit("/", 1)[0]))
+    few, more = (build_units(profile) for profile in (cpu, cpu.with_values({"search_repeats": 2})))
+    added = [unit for unit in more["01_harness_evolution"] if unit not in few["01_harness_evolution"]]
+    assert [unit.key["seed"] for unit in added[:2]] == [1, 2] and len(added) == 2 * len(cpu.get("tasks"))
+    assert {unit.part for unit in added} == {"repeats"}
+    assert set(added) <= set(more["07_results"][0].inputs)
+    for stage in list(few)[1:-1]:
+        assert few[stage] == more[stage] and [unit.inputs for unit in few[stage]] == [u.inputs for u in more[stage]]

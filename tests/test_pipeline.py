@@ -25,6 +25,7 @@ n_test = 10
 n_planted = 3
 n_counterfactual = 2
 random_edits = true
+search_repeats = 1
 ablation = true
 
 [[arms]]
@@ -135,6 +136,8 @@ def test_the_parts_stand_beside_the_units_that_training_reads(undisturbed):
     [round_] = (folder / "outputs").rglob("r1")
     plain, control = (round_ / "01_harness_evolution" / name / "s0" for name in ("mock", "random_edits/mock"))
     assert read_jsonl(plain / "lineage.jsonl") != read_jsonl(control / "lineage.jsonl")
+    repeat = read_jsonl(round_ / "01_harness_evolution" / "repeats" / "mock" / "s1" / "lineage.jsonl")
+    assert repeat[0]["harness"] == read_jsonl(plain / "lineage.jsonl")[0]["harness"] and len(repeat) > 1
     rows = read_jsonl(round_ / "02_rollouts" / "ablation" / "mock" / "ablation.jsonl")
     assert [rows[0]["element"], rows[-1]["element"]] == ["h0", "h*"] and {row["n"] for row in rows} == {12}
     said = read_jsonl(round_ / "03_failure_localization" / "planted" / "mock" / "localized.jsonl")
