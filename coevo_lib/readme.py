@@ -53,7 +53,11 @@ def results_text(results_dir: Path) -> str:
         _read_if_there(results_dir / "tables" / f"{name}.csv")
         for name in ("tasks", "by_split", "localization_scores", "clock")
     )
-    more = [_room(tasks), _splits(splits), _localizers(scores), _costs(costs), _clock(clock)]
+    trends, searches = (
+        _read_if_there(results_dir / "tables" / f"{name}.csv") for name in ("dose_trend", "search_controls")
+    )
+    more = [_trends(trends), _room(tasks), _splits(splits), _searches(searches), _localizers(scores)]
+    more += [_costs(costs), _clock(clock)]
     return "\n".join(part for part in [*parts, *more] if part)
 
 
@@ -102,6 +106,31 @@ def _splits(rows: list[dict]) -> str:
     names = dict.fromkeys(split for split, harness in rates if (split, "h0") in rates and (split, "hstar") in rates)
     pairs = [f"{name} {rates[name, 'h0']} to {rates[name, 'hstar']}" for name in names]
     return f"The same over all tasks, from the split that the proposer sees on: {'; '.join(pairs)}.\n" if pairs else ""
+
+
+def _trends(rows: list[dict]) -> str:
+    """What a whole step of a dial of the expert does, by the line through the arms that vary it."""
+    names = {"expert": "Imitation", "correction": "Correction"}
+    texts = []
+    for row in rows:
+        change, low, high = (_points(row[name]) for name in ("change", "ci_low", "ci_high"))
+        texts.append(
+            f"{names[row['rows']]}, {row['dial']} from 0 to 1: {change} points [{low}, {high}] ({row['arms']})"
+        )
+    return f"Dose-response, all tasks: {'; '.join(texts)}.\n" if texts else ""
+
+
+def _searches(rows: list[dict]) -> str:
+    """The best of each kind of search on `select`, as a mean over tasks, where there is more than one kind."""
+    kinds = dict.fromkeys((row["search"], row["seed"]) for row in rows if row["select_best"])
+    if len(kinds) < 2:
+        return ""
+    mine = {kind: [r for r in rows if (r["search"], r["seed"]) == kind and r["select_best"]] for kind in kinds}
+    shares = [
+        f"{search}, seed {seed}: {100 * sum(_number(row['select_best']) for row in found) / len(found):.0f}"
+        for (search, seed), found in mine.items()
+    ]
+    return f"The best harness of each search on `select`, percent, mean over tasks: {'; '.join(shares)}.\n"
 
 
 def _localizers(scores: list[dict]) -> str:

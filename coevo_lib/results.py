@@ -137,6 +137,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "table4_edits": search_tables.table4_edits(found.lineage, {name: h.id for name, h in found.hstar.items()}),
         "tasks": tables.tasks_table(found.tasks, found.rows, found.lineage),
         "dose_response": tables.dose_response(found.rows, found.arms, found.adapters, found.expert),
+        "dose_trend": tables.dose_trend(found.rows, found.arms, found.expert),
         "localization_scores": localization_tables.localization_scores(found.judged),
         "localization_classes": localization_tables.localization_classes(found.judged),
         "localization_agreement": localization_tables.agreement(found.localized),

@@ -52,6 +52,7 @@ STAGES = (
             "tables/table4_edits.csv",
             "tables/tasks.csv",
             "tables/dose_response.csv",
+            "tables/dose_trend.csv",
             "tables/localization_scores.csv",
             "tables/localization_classes.csv",
             "tables/localization_agreement.csv",

@@ -20,6 +20,7 @@ COLUMNS = {
     "localization_scores": "method task class n exact within_one",
     "localization_classes": "method planted named n",
     "dose_response": "arm rows directness persistence seeds style_divergence loss_before turns_per_success change ci_low ci_high",
+    "dose_trend": "rows dial arms change ci_low ci_high p n_pairs",
     "localization_agreement": "method task n exact within_one",
     "ablation": "task element n success ci_low ci_high tokens",
     "by_split": "task split harness n success ci_low ci_high",
@@ -41,6 +42,9 @@ NOTES = {
     "pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). loss_before: of these "
     "rows under the student as it was. turns_per_success: on test. change: success on test less student_hstar's, with its 95% "
     "interval.",
+    "dose_trend": "Arms that differ in one dial of the expert alone. change: success on test at dial = 1 less that at 0, on the "
+    "straight line through the arms, fitted instance by instance; its 95% interval draws tasks and instances, not training "
+    "seeds, and p flips signs.",
     "localization_agreement": "n: failures that both saw. exact: the same turn as the oracle; within_one: that one or one "
     "next to it. Agreement is no proof: both may be wrong.",
     "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "

@@ -165,6 +165,34 @@ def dose_response(rows: Sequence[dict], arms: Iterable[dict], trained: Iterable[
     return frame_of("dose_response", found)
 
 
+def dose_trend(rows: Sequence[dict], arms: Iterable[dict], expert: dict) -> pd.DataFrame:
+    """How success changes from the least to the most of each dial of the expert, by the line through the arms that vary it.
+
+    Imitation arms vary `directness`, correction arms `persistence`; an arm that differs in anything else is left out, and
+    so is a dial with fewer than two values.
+    """
+    found, arms = [], list(arms)
+    for kind, dial in (("expert", "directness"), ("correction", "persistence")):
+        plain = [arm for arm in arms if arm["rows"] == kind and arm["harness"] == "hstar" and not arm["match"]]
+        plain = [arm for arm in plain if not arm.get("choice")]
+        scores = {arm["name"]: instance_scores(rows, arm["name"]) for arm in plain}
+        doses = {arm["name"]: arm.get(dial, expert[dial]) for arm in plain if scores[arm["name"]]}
+        if len(set(doses.values())) < 2:
+            continue
+        middle = mean(doses.values())
+        spread = sum((dose - middle) ** 2 for dose in doses.values())
+        played = set.intersection(*(set(scores[name]) for name in doses))
+        slopes = {
+            key: {0: sum(mean(scores[name][key].values()) * (dose - middle) for name, dose in doses.items()) / spread}
+            for key in played
+        }
+        line = paired_difference(slopes, {key: {0: 0.0} for key in played})
+        shown = ", ".join(f"{name} ({dose:g})" for name, dose in sorted(doses.items(), key=lambda pair: pair[1]))
+        named = {"rows": kind, "dial": dial, "arms": shown, "change": line.difference, "n_pairs": line.n_pairs}
+        found.append({**named, "ci_low": line.ci_low, "ci_high": line.ci_high, "p": line.p})
+    return frame_of("dose_trend", found)
+
+
 def costs_table(entries: Iterable[dict]) -> pd.DataFrame:
     """What the stages spent: entries with `stage` and any of the columns, summed by stage, task and arm."""
     names = COLUMNS["costs"].split()

@@ -15,6 +15,7 @@ from coevo_lib.tables import (
     clock_table,
     costs_table,
     dose_response,
+    dose_trend,
     table1_contrasts,
     table1_success,
     table2_elements,
@@ -203,6 +204,21 @@ def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
     )
     assert (corr.directness, corr.persistence, corr.change) == (0.5, 1.0, 0.25)
     assert corr.turns_per_success == pytest.approx(8 / 3) and imit.turns_per_success != imit.turns_per_success
+
+
+def test_the_trend_of_a_dial_is_the_line_through_the_arms_that_vary_it():
+    """Four arms at 0, 0.25, 0.5 and 1 that solve 4, 3, 2 and 0 of 4; others, which differ in more, do not count."""
+    doses = {"none": 0.0, "few": 0.25, "half": None, "all": 1.0}
+    solved = {"none": 4, "few": 3, "half": 2, "all": 0, "matched": 4, "chosen": 4}
+    rows = [row(arm, i, i < n) for arm, n in solved.items() for i in range(4)]
+    plain = {"rows": "expert", "harness": "hstar", "match": ""}
+    arms = [{"name": name, **plain, **({} if d is None else {"directness": d})} for name, d in doses.items()]
+    arms += [{"name": "matched", **plain, "match": "half", "directness": 0.0}]
+    arms += [{"name": "chosen", **plain, "rows": "correction", "choice": "student_likelihood", "persistence": 0.0}]
+    [line] = dose_trend(rows, arms, {"directness": 0.5, "persistence": 1.0}).to_dict("records")
+    assert (line["dial"], line["n_pairs"]) == ("directness", 4) and line["change"] == pytest.approx(-1.0)
+    assert line["arms"] == "none (0), few (0.25), half (0.5), all (1)" and line["ci_high"] < 0
+    assert dose_trend(rows, arms[:1], {"directness": 0.5, "persistence": 1.0}).empty, "one dose is no trend"
 
 
 def test_holm_adjusts_the_secondary_contrasts_over_all_tasks_alone():
