@@ -13,7 +13,7 @@ from coevo_lib.profile import find_root, load_profile
 
 def main(words: list[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
-    return carry_out(lambda: _do(arguments))
+    return carry_out(lambda: _do(arguments), child=arguments.command == "execute")
 
 
 def _do(arguments: argparse.Namespace) -> int:

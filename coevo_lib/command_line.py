@@ -17,8 +17,8 @@ class Parser(argparse.ArgumentParser):
         self.exit(MISTAKE, f"error: {message}; see {self.prog} --help\n")
 
 
-def carry_out(command: Callable[[], int]) -> int:
-    """The command's exit status, also where it ends early."""
+def carry_out(command: Callable[[], int], child: bool = False) -> int:
+    """The command's exit status, also where it ends early. `child`: of another command, which speaks of interrupts itself."""
     try:
         status = command()
         sys.stdout.flush()
@@ -27,7 +27,8 @@ def carry_out(command: Callable[[], int]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return MISTAKE
     except KeyboardInterrupt:
-        print("interrupted; the same command goes on from here", file=sys.stderr)
+        if not child:
+            print("interrupted; the same command goes on from here", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         # Whoever read, such as `head`, has gone. Python flushes once more at its end, which must not fail again.

@@ -41,6 +41,11 @@ class Profile:
         inside = self.path.is_relative_to(self.root)
         return str(self.path.relative_to(self.root) if inside else self.path)
 
+    @property
+    def shown(self) -> str:
+        """Its file as messages name it: within the repository, where it is there."""
+        return str(self.path.relative_to(self.root) if self.path.is_relative_to(self.root) else self.path)
+
     def get(self, key: str, default: Any = None) -> Any:
         return self.values.get(key, default)
 

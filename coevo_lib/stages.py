@@ -208,7 +208,7 @@ def _carried(profile: Profile) -> list[Unit]:
     if not names.get(name):
         what = "is trained on nothing" if name in names else "does not exist here"
         able = ", ".join(each for each in names if names[each]) or "none; add a trained arm"
-        raise UserError(f"{profile.path.name}: carry_arm = {name!r} names an arm that {what}; trained arms: {able}")
+        raise UserError(f"{profile.shown}: carry_arm = {name!r} names an arm that {what}; trained arms: {able}")
     before = build_units(replace(profile, round=1))[_TRAINING]
     return [unit for unit in before if unit.key["arm"] == name][:1]
 
@@ -223,11 +223,11 @@ def _tasks(profile: Profile) -> list[str]:
     tasks = profile.get("tasks", [])
     names = [task_name(task) for task in tasks]
     if len(set(names)) != len(names):
-        raise UserError(f"{profile.path.name}: tasks has two of the same name: {', '.join(names)}")
+        raise UserError(f"{profile.shown}: tasks has two of the same name: {', '.join(names)}")
     for task in tasks:
         if not task_file(task, profile.root).is_file():
             wanted = task if task.endswith(".py") else f"coevo_lib/tasks/{task}.py"
             own = sorted(profile.root.glob(f"*/{task_name(task)}.py"))
             hint = f"; did you mean {own[0].relative_to(profile.root)}?" if own else ""
-            raise UserError(f"{profile.path.name}: tasks names {task}, but there is no file {wanted}{hint}")
+            raise UserError(f"{profile.shown}: tasks names {task}, but there is no file {wanted}{hint}")
     return tasks

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+import string
 import subprocess
 import sys
 import traceback
@@ -64,11 +65,18 @@ class Trial:
         """One draw as an instance, without the search for one of a split, which might not end."""
         try:
             goal, data = self.task.draw(random.Random(stable_seed("check", template, size, index)), size, template)
-            prompt = self.task.templates[template]["text"].format_map(goal)
+            text, known = self.task.templates[template]["text"], dict(goal)
+            if strange := [
+                name for _, name, *_ in string.Formatter().parse(text) if name is not None and name not in known
+            ]:
+                raise UserError(
+                    f"the text has {{{strange[0]}}}, but the goal of draw has {', '.join(known) or 'nothing'}"
+                )
+            prompt = text.format_map(known)
         except Exception as error:
             fix = "draw has to return (goal, data), and braces in a text may hold goal values only"
             if isinstance(error, KeyError):
-                fix = f"nothing is called {error}: a key that the template lacks, or a brace in its text that is no goal value"
+                fix = f"nothing is called {error}: a key that the template lacks"
             raise UserError(f"templates.{template} at size {size}: {told(error)}; {fix}") from None
         key = f"{self.task.name}/size {size}/{index:04d}"
         return Instance(key, self.task.name, "train", prompt, {**goal, "template": template}, data)
