@@ -138,6 +138,8 @@ def cell_text(value, decimals: int) -> str:
     """A value as a table shows it: nothing where it is missing, and no zero for what is only small."""
     from pandas import isna
 
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     if isna(value):
         return ""
     if isinstance(value, float) and decimals and 0 < value < 0.5 * 10**-decimals:

@@ -130,3 +130,9 @@ def test_shown_html_stands_alone():
     html = show_trajectory(played()).html
     assert "http" not in html and "src=" not in html
     assert len(repr(show_trajectory(played()))) < 60
+
+
+def test_a_list_in_a_cell_is_shown_as_its_items():
+    """Such as the training seeds of an arm, in a table where other arms have none."""
+    frame = pd.DataFrame([{"arm": "a", "seeds": [0, 101]}, {"arm": "b"}]).fillna("")
+    assert "<td>0, 101</td>" in show_table(frame, "Arms").html
