@@ -27,6 +27,7 @@ border-left:4px solid;border-top:1px solid rgba(128,128,128,.25)}
 .coevo .tag{display:inline-block;font-size:11px;border-radius:3px;padding:0 5px;margin:2px 4px 0 0}
 .coevo .box{padding:5px 8px;margin:3px 0;border-left:4px solid}
 .coevo .wide{grid-column:2 / span 2}
+.coevo ul{margin:0;padding-left:1.6em}
 .coevo table{border-collapse:collapse;margin:4px 0}
 .coevo th,.coevo td{padding:2px 9px;text-align:right;border-bottom:1px solid rgba(128,128,128,.25)}
 .coevo th:first-child,.coevo td:first-child,.coevo td.text,.coevo th.text{text-align:left}
@@ -94,6 +95,23 @@ def show_diff(unified_diff_text: str) -> Shown:
     if not unified_diff_text.strip():
         return _wrap('<div class="small">no difference</div>')
     return _wrap(f"<pre>{''.join(_diff_line(line) for line in unified_diff_text.splitlines())}</pre>")
+
+
+def show_lineage(lineage: Iterable[dict]) -> Shown:
+    """A search's candidates as a tree: under each harness what was tried on it, with its numbers and why.
+
+    lineage: rows of lineage.jsonl in order. Numbers: successes on the minibatch under parent and child, then on `select`.
+    """
+    rows, children = list(lineage), {}
+    for row in rows[1:]:
+        children.setdefault(row.get("parent"), []).append(row)
+
+    def branch(row: dict) -> str:
+        # A harness may come up twice; what was tried on it stands under the first that was kept.
+        below = children.pop(row["harness"], []) if row["accepted"] else []
+        return f"<li>{_candidate(row)}{_list(below, branch)}</li>"
+
+    return _wrap(_list(rows[:1], branch))
 
 
 def show_harness(harness: Harness) -> Shown:
@@ -210,6 +228,30 @@ def _turn(turn: Turn, index: int, failing: bool, correction: str | Call | None) 
 
 def _words(text: str) -> str:
     return f'<span class="small">{_escape(text)}</span> ' if text else ""
+
+
+def _list(rows: list[dict], item) -> str:
+    return f"<ul>{''.join(map(item, rows))}</ul>" if rows else ""
+
+
+def _candidate(row: dict) -> str:
+    """One line about a proposal."""
+    kept = (
+        _tag("h*", "ok") if row.get("chosen") else _tag("kept", "event") if row["accepted"] and row["element"] else ""
+    )
+    numbers = []
+    if row.get("minibatch_n"):
+        numbers.append(
+            f"{row['minibatch_before']} to {row['minibatch_after']} of {row['minibatch_n']} on the minibatch"
+        )
+    if row.get("select_n"):
+        numbers.append(f"{row['select_successes']} of {row['select_n']} on select")
+    from coevo_lib.search import SIMPLIFICATION
+
+    sign = "without" if row["kind"] == SIMPLIFICATION else ""
+    name = f"<b>{_escape(' '.join(filter(None, [sign, row['element'] or 'h0'])))}</b>"
+    why = row["why"] if row["element"] and not sign else ""
+    return f"{name} {kept}{_escape('; '.join(numbers))} {_words(why)}"
 
 
 def _diff_line(line: str) -> str:

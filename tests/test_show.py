@@ -1,5 +1,6 @@
 """What notebooks show is complete, escaped, and needs nothing outside its own HTML."""
 
+import re
 from html.parser import HTMLParser
 
 import pandas as pd
@@ -8,7 +9,15 @@ import pytest
 from coevo_lib.calls import Call
 from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.localization import Failure
-from coevo_lib.show import show_diff, show_harness, show_masked_row, show_table, show_tokens, show_trajectory
+from coevo_lib.show import (
+    show_diff,
+    show_harness,
+    show_lineage,
+    show_masked_row,
+    show_table,
+    show_tokens,
+    show_trajectory,
+)
 from coevo_lib.trajectory import Event, Trajectory, Turn
 
 ATTACK = "<script>alert('x')</script>&<img src=x onerror=y>\x00"
@@ -73,6 +82,7 @@ def test_a_fault_is_not_called_a_failure():
         lambda: show_diff(f"+{ATTACK}\n-{ATTACK}\n {ATTACK}"),
         lambda: show_harness(Harness.model_validate({"system": {"text": f"{ATTACK} {{tools}}", "recipe": [ATTACK]}})),
         lambda: show_table(pd.DataFrame({ATTACK: [ATTACK]}), ATTACK),
+        lambda: show_lineage([candidate("h0", None, ""), candidate("x", "h0", ATTACK, why=ATTACK)]),
     ],
 )
 def test_text_from_elsewhere_is_never_markup(shown):
@@ -132,7 +142,29 @@ def test_shown_html_stands_alone():
     assert len(repr(show_trajectory(played()))) < 60
 
 
+def candidate(harness, parent, element, accepted=True, kind="hook", why="", **fields):
+    names = {"harness": harness, "parent": parent, "element": element, "accepted": accepted, "kind": kind, "why": why}
+    return {**names, **fields}
+
+
+def test_a_search_is_a_tree_in_which_each_edit_stands_under_the_harness_it_was_tried_on():
+    rows = [
+        candidate("h0", None, "", kind="seed", why="h0", select_successes=7, select_n=32),
+        candidate("a", "h0", "hooks:one", minibatch_before=3, minibatch_after=6, minibatch_n=12),
+        candidate("b", "a", "hooks:two", accepted=False),
+        candidate("c", "a", "hooks:three", why="4 failures"),
+        candidate("a", "c", "hooks:three", accepted=False, kind="simplification"),
+        candidate("d", "c", "hooks:one", kind="simplification", chosen=True),
+    ]
+    text = re.sub(r"<style>.*?</style>|</?(div|b|span)[^>]*>", "", show_lineage(rows).html, flags=re.S)
+    words = re.sub(r" +", " ", text.replace("<ul><li>", "( ").replace("</li></ul>", ")").replace("</li><li>", "| "))
+    assert words.replace(" )", ")") == (
+        "( h0 7 of 32 on select ( hooks:one kept3 to 6 of 12 on the minibatch ( hooks:two | hooks:three kept 4 failures "
+        "( without hooks:three | without hooks:one h*))))"
+    )
+
+
 def test_a_list_in_a_cell_is_shown_as_its_items():
     """Such as the training seeds of an arm, in a table where other arms have none."""
     frame = pd.DataFrame([{"arm": "a", "seeds": [0, 101]}, {"arm": "b"}]).fillna("")
-    assert "<td>0, 101</td>" in show_table(frame, "Arms").html
+    assert ">0, 101</td>" in show_table(frame, "Arms").html
