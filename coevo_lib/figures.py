@@ -54,7 +54,7 @@ DRIFT_WORDS = (
     "calculate: call the calculator at least once.   "
     "loop: make the same call twice, or be stopped (the same reply, or only errors and refusals, several times in a row)."
 )
-COST_WORDS = "minutes, summed over units; units of stages 01, 02 and 06 run side by side, so the clock shows less"
+COST_WORDS = "minutes, summed over units; units of stages 01, 02, 03 and 06 run side by side, so the clock shows less"
 
 
 def loop_figure(success: dict[str, float], counts: dict[str, int]) -> Figure:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import pandas as pd
 
-from coevo_lib.stats import clustered_interval, wilson
+from coevo_lib.stats import clustered_interval, pass_hat_k, wilson
 
 ALL = "all"
 BEHAVIOUR = ["arm", "task", "episodes", "mean_turns", "mean_tokens", "calc_share", "loop_share", "finished_share"]
@@ -37,7 +37,10 @@ def instance_scores(rows: Iterable[dict], arm: str) -> dict[tuple[str, str], dic
 
 
 def success(rows: list[dict]) -> dict:
-    """seeds, n_instances, trials, successes, success, ci_low, ci_high (95%) and faults of some rows."""
+    """seeds, n_instances, trials, successes, success, ci_low, ci_high (95%), pass_all and faults of some rows.
+
+    pass_all: pass^k, where k is how often every instance was played; empty for one trial, which success says.
+    """
     by_instance, valid = verdicts(rows), scored(rows)
     successes = sum(map(sum, by_instance.values()))
     single = len(valid) == len(by_instance)
@@ -45,7 +48,7 @@ def success(rows: list[dict]) -> dict:
     return {
         "seeds": len({row["seed"] for row in valid}), "n_instances": len(by_instance), "trials": len(valid),
         "successes": successes, "success": ratio(successes, len(valid)), "ci_low": low, "ci_high": high,
-        "faults": len(rows) - len(valid),
+        "faults": len(rows) - len(valid), "pass_all": float("nan") if single else pass_hat_k(by_instance, _fewest(by_instance)),
     }  # fmt: skip
 
 
@@ -108,6 +111,10 @@ def mean(values: Iterable[float]) -> float:
 
 def ratio(part: float, whole: float) -> float:
     return part / whole if whole else float("nan")
+
+
+def _fewest(by_instance: dict) -> int:
+    return min(map(len, by_instance.values()))
 
 
 def _repeats(calls: list[list]) -> bool:

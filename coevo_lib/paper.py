@@ -38,16 +38,6 @@ CHANGE = {
 }
 BASE = "student_hstar"  # what CHANGE is measured against
 
-# The second student, Gemma-4-26B-A4B-it, on shopadmin only.
-SECOND_STUDENT = {"student_h0": Figure(0.467), "student_hstar": Figure(0.556), "imit_hstar": Figure(0.411)}
-
-# Table 2: share of rollouts that invoke the domain recipe.
-RECIPE_INVOKED = {
-    "student_hstar": Figure(0.308, "R1"),
-    "imit_hstar": Figure(0.761, "R1"),
-    "expert_hstar": Figure(0.942, "R1"),
-}
-
 # Table 3: shares of the failed rollouts, by class; not rates of all rollouts.
 FAILURE_SHARES = {
     "planning": {"student_hstar": Figure(0.011), "imit_hstar": Figure(0.146), "corr_hstar": Figure(0.018)},

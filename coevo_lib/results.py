@@ -4,7 +4,7 @@ What a table or a figure is made of is in `tables`, `measures`, `curves` and `fi
 rows come from.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from coevo_lib import localization_tables, search_tables, tables
 from coevo_lib.curves import evolution_figure
 from coevo_lib.drawing import save_figure
+from coevo_lib.expert import has_script
 from coevo_lib.figures import (
     costs_figure,
     differences_figure,
@@ -62,7 +63,8 @@ def collect(stage: Stage) -> Collected:
     """Reads all units of the stages before, and localises the failures of every arm on `test`."""
     [unit] = stage.units
     tasks = [load_task(name) for name in unit.task_sources]
-    hstar = {task.name: evolved_harness(stage, unit, task) for task in tasks}
+    main = replace(unit, inputs=tuple(source for source in unit.inputs if not source.part))  # h* comes from no control
+    hstar = {task.name: evolved_harness(stage, main, task) for task in tasks}
 
     def read(stage_id: str, name: str) -> list[dict]:
         sources = [u for u in stage.input(unit, stage_id) if name in u.promised]
@@ -109,11 +111,15 @@ def _seconds(unit: Unit) -> dict:
 
 
 def test_failures(stage: Stage, tasks: list[Task], hstar: dict[str, Harness], rows: list[dict]) -> list[dict]:
-    """One row per failed test rollout of a student: arm, task, instance, failing turn, failure class."""
-    known = {task.name: (task, {i.key: i for i in instances(stage, task, "test")}) for task in tasks}
+    """One row per failed test rollout of a student: arm, task, instance, failing turn, failure class.
+
+    A task without a scripted expert is left out: no other localiser is free.
+    """
+    scripts = [task for task in tasks if has_script(task)]
+    known = {task.name: (task, {i.key: i for i in instances(stage, task, "test")}) for task in scripts}
     found = []
     for row in scored(rows):
-        if row["success"] or row["author"] != "student":
+        if row["success"] or row["author"] != "student" or row["task"] not in known:
             continue
         task, test = known[row["task"]]
         harness = Harness() if row["harness_name"] == "h0" else hstar[row["task"]]
@@ -125,9 +131,11 @@ def test_failures(stage: Stage, tasks: list[Task], hstar: dict[str, Harness], ro
 def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
     """All tables by name."""
     students = [row for row in found.rows if row["author"] == "student"]
+    scripts = {task.name for task in found.tasks if has_script(task)}
     untrained = [row for row in students if row["arm"] in ("student_h0", "student_hstar")]
     counts = {
-        arm: sum(row["arm"] == arm for row in scored(students)) for arm in dict.fromkeys(r["arm"] for r in students)
+        arm: sum(row["arm"] == arm and row["task"] in scripts for row in scored(students))
+        for arm in dict.fromkeys(r["arm"] for r in students)
     }
     return {
         "table1_success": tables.table1_success(found.rows, found.arms),
@@ -144,6 +152,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "ablation": search_tables.ablation(found.ablation),
         "search_controls": search_tables.search_controls(found.searches),
         "by_split": search_tables.by_split(found.lineage, found.training, untrained, found.unseen),
+        "by_wording": tables.by_wording(students, found.unseen),
         "planted_failures": localization_tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),
         "clock": tables.clock_table(found.seconds),
@@ -158,6 +167,16 @@ def costs(found: Collected) -> list[dict]:
             calls = len(row["turns"]) if row["author"] == "expert" else 0
             where = {"stage": stage_id, "task": row["task"], "arm": row.get("arm", "")}
             entries.append({**where, "rollouts": 1, "generated_tokens": generated(row), "expert_calls": calls})
+    drawn = {arm["name"]: arm.get("samples", 1) for arm in found.arms}
+    for row in found.rows:
+        entries.append(
+            {"stage": "06_evaluation", "task": row["task"], "arm": row["arm"], "rollouts": drawn[row["arm"]] - 1}
+        )
+    for row in found.ablation:
+        spent = {"rollouts": row["n"], "generated_tokens": row["tokens"]}
+        entries.append({"stage": "02_rollouts", "task": row["task"], **spent})
+    for row in found.planting:
+        entries.append({"stage": "03_failure_localization", "task": row["task"], "rollouts": row["played"]})
     for row in found.searches:
         twice = row["kind"] == "seed"  # for the noise
         n = row.get("select_n", 0) * (2 if twice else 1) + 2 * row.get("minibatch_n", 0)
@@ -181,7 +200,7 @@ def loop_numbers(found: Collected, table1: pd.DataFrame) -> tuple[dict, dict]:
     counts = {
         "proposals": sum(row["kind"] not in search_tables.NO_EDITS for row in found.lineage),
         "rollouts": sum(row["author"] == "student" for row in played),
-        "failures": sum(row["author"] == "student" and not row["success"] for row in played),
+        "failures": sum(row["author"] == "student" and not row["success"] for row in scored(played)),
         "expert_successes": sum(row["author"] == "expert" and row["success"] for row in played),
         "corrections": len(found.corrections),
         "correction_rows": rows.get("corr_hstar"),

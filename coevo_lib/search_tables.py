@@ -26,7 +26,7 @@ def table4_edits(lineage: Sequence[dict], hstar: dict[str, str] | None = None) -
     found = []
     for task in dict.fromkeys(row["task"] for row in lineage):
         mine = [row for row in lineage if row["task"] == task]
-        chosen = (hstar or {}).get(task) or _best(mine)
+        chosen = (hstar or {}).get(task) or (best_chosen(mine) or {}).get("harness", "")
         for seed in dict.fromkeys(row["seed"] for row in mine):
             search = [row for row in mine if row["seed"] == seed]
             found += [_edit_row(row, search, chosen) for row in search if row["kind"] not in NO_EDITS]
@@ -66,26 +66,27 @@ def by_split(
     """The student under h0 and h* from the split that the proposer sees to the one that nobody does, by task.
 
     training, tested: rollouts of `train` and of the untrained arms on `test`, with `harness_name`. unseen: instance of
-    `test` -> whether its wording appears in no other split. On `evolve` only what the minibatches played counts.
+    `test` -> whether its wording appears in no other split. On `evolve` only what the minibatches played counts, for h* also what
+    they played under it before it was simplified.
     """
     counts: dict[tuple, list[int]] = defaultdict(lambda: [0, 0])
 
     def add(task: str, split: str, harness: str, n: int, successes: float) -> None:
-        for name in (task, "all"):
-            counts[name, split, harness][0] += n
-            counts[name, split, harness][1] += int(successes)
+        counts[task, split, harness][0] += n
+        counts[task, split, harness][1] += int(successes)
 
     rows = list(lineage)
     for task in dict.fromkeys(row["task"] for row in rows):
         mine = [row for row in rows if row["task"] == task]
-        first, best = (next(filter(wanted, mine), None) for wanted in (lambda r: r["kind"] == "seed", is_chosen))
+        first, best = next((row for row in mine if row["kind"] == "seed"), None), best_chosen(mine)
         for name, harness in (("h0", first), ("hstar", best)):
             if harness is None:
                 continue
+            same = _before_simplification(harness, mine)
             for row in mine:
-                if row.get("minibatch_n") and row.get("parent") == harness["harness"]:
+                if row.get("minibatch_n") and row.get("parent") in same:
                     add(task, "evolve", name, row["minibatch_n"], row["minibatch_before"])
-                if row.get("minibatch_n") and row["harness"] == harness["harness"]:
+                if row.get("minibatch_n") and row["harness"] in same:
                     add(task, "evolve", name, row["minibatch_n"], row["minibatch_after"])
             add(task, "select", name, harness["select_n"], harness["select_successes"])
     for row in scored(row for row in training if row["author"] == "student"):
@@ -94,11 +95,34 @@ def by_split(
         words = "test, other words" if unseen[row["instance"]] else "test, same words"
         add(row["task"], words, row["harness_name"], 1, row["success"])
     found = []
-    for (task, split, harness), (n, successes) in sorted(counts.items(), key=_reading_order):
-        low, high = wilson(successes, n)
+    for (task, split, harness), (n, successes) in sorted({**_over_tasks(counts), **counts}.items(), key=_reading_order):
+        low, high = wilson(round(successes), n) if split != "evolve" else (float("nan"), float("nan"))
         rates = {"n": n, "success": ratio(successes, n), "ci_low": low, "ci_high": high}
         found.append({"task": task, "split": split, "harness": harness, **rates})
     return frame_of("by_split", found)
+
+
+def _over_tasks(counts: dict[tuple, list[int]]) -> dict[tuple, tuple[int, float]]:
+    """(all, split, harness) -> (n, successes) with every task of the same weight, over tasks that both harnesses played."""
+    found = {}
+    for split in {split for _, split, _ in counts}:
+        played = [{task for task, s, h in counts if (s, h) == (split, name)} for name in ("h0", "hstar")]
+        both = played[0] & played[1] or played[0] | played[1]
+        for name in ("h0", "hstar"):
+            mine = [counts[task, split, name] for task in sorted(both) if (task, split, name) in counts]
+            if mine:
+                n = sum(n for n, _ in mine)
+                found["all", split, name] = n, n * sum(successes / n for n, successes in mine) / len(mine)
+    return found
+
+
+def _before_simplification(row: dict, lineage: list[dict]) -> set[str]:
+    """The harness of a row and, where simplification made it, those that it was taken out of."""
+    found = {row["harness"]}
+    while row and row["kind"] == SIMPLIFICATION:
+        row = next((r for r in lineage if r["harness"] == row.get("parent") and r["accepted"]), None)
+        found |= {row["harness"]} if row else set()
+    return found
 
 
 SPLITS = ("evolve", "select", "train", "test, same words", "test, other words")
@@ -109,10 +133,9 @@ def _reading_order(item: tuple) -> tuple:
     return task != "all", task, harness, SPLITS.index(split)
 
 
-def _best(lineage: list[dict]) -> str:
-    """h* of a task: over its searches the chosen one with the most successes on `select`, ties to the earlier seed."""
-    chosen = sorted(filter(is_chosen, lineage), key=lambda row: row["seed"])
-    return max(chosen, key=select_share)["harness"] if chosen else ""
+def best_chosen(lineage: Iterable[dict]) -> dict | None:
+    """The row of a task's h*: over its searches the chosen one with the most successes on `select`, ties to the earlier seed."""
+    return max(sorted(filter(is_chosen, lineage), key=lambda row: row["seed"]), key=select_share, default=None)
 
 
 def is_chosen(row: dict) -> bool:

@@ -60,6 +60,7 @@ STAGES = (
             "tables/ablation.csv",
             "tables/search_controls.csv",
             "tables/by_split.csv",
+            "tables/by_wording.csv",
             "tables/costs.csv",
             "tables/clock.csv",
         ),
@@ -178,7 +179,7 @@ def build_units(profile: Profile) -> dict[str, list[Unit]]:
         rollouts = add(_ROLLOUTS, {"task": task}, [*evolved[task], *carried], [task])
         if profile.get("ablation"):
             add(_ROLLOUTS, {"part": "ablation", "task": task}, [*evolved[task], *carried], [task])
-        failures = add(_FAILURES, {"task": task}, [rollouts, *evolved[task]], [task])
+        failures = add(_FAILURES, {"task": task}, [rollouts, *evolved[task], *carried], [task])
         add(_FAILURES, {"part": "planted", "task": task}, [rollouts, *evolved[task], *carried], [task])
         add(_CORRECTION, {"task": task}, [failures, rollouts, *evolved[task], *carried], [task])
     before_training = [unit for unit in all_units(units) if not unit.part]

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.optimize import brentq
 from scipy.stats import norm, t
 
 BOOTSTRAP_DRAWS = 10_000
@@ -28,7 +29,7 @@ class Difference:
     """A paired difference a - b of mean success; everything is nan where there is no pair."""
 
     difference: float
-    ci_low: float  # 95%, percentiles of a bootstrap over tasks, instances and training seeds
+    ci_low: float  # 95%, percentiles of a bootstrap over tasks, instances and, where an arm has several, training seeds
     ci_high: float
     p: float  # two-sided, sign flips over instances
     n_pairs: int
@@ -71,15 +72,16 @@ def paired_difference(a: Scores, b: Scores, level: float = 0.95, seed: int = 0) 
     """How much higher `a` scores than `b` on the instances that both played.
 
     Every instance weighs the same, and so does every training seed of an arm. What only one arm played is left out,
-    and `n_pairs` says how many stayed.
+    and `n_pairs` says how many stayed. Where all pairs differ alike a bootstrap has no width; then the interval is Tango's.
     """
     keys = sorted(a.keys() & b.keys())
     if not keys:
         return Difference(NAN, NAN, NAN, NAN, 0, NAN)
     changes = np.array([_mean(a[key]) - _mean(b[key]) for key in keys], dtype=float)
     drawn = _bootstrap(keys, a, b, np.random.default_rng(seed))
-    low, high = _percentiles(drawn, level)
     error = float(drawn.std())
+    alike = error <= TOLERANCE and np.abs(changes).max() <= 1
+    low, high = _tango(changes, level) if alike else _percentiles(drawn, level)
     detectable = (norm.ppf(0.975) + norm.ppf(0.8)) * error if error > TOLERANCE else NAN
     return Difference(float(changes.mean()), low, high, sign_flip_p(changes, seed), len(keys), float(detectable))
 
@@ -179,6 +181,24 @@ def _groups(keys: list[Pair]) -> list[list[Pair]]:
     lone = [group[0] for group in groups.values() if len(group) == 1]
     found = [group for group in groups.values() if len(group) > 1]
     return [*found, lone] if lone else found
+
+
+def _tango(changes: np.ndarray, level: float) -> Interval:
+    """Tango's score interval of a paired difference (1998), which has a width where all pairs differ alike."""
+    n, gained, lost = len(changes), float(changes[changes > 0].sum()), float(-changes[changes < 0].sum())
+    z, middle = float(norm.ppf(0.5 + level / 2)), (gained - lost) / n
+
+    def beyond(difference: float, sign: int) -> float:
+        linear = (2 * n - gained + lost) * difference - gained - lost
+        root = math.sqrt(max(linear**2 + 8 * n * lost * difference * (1 - difference), 0.0))
+        spread = n * (2 * (root - linear) / (4 * n) + difference * (1 - difference))
+        return gained - lost - n * difference + sign * z * math.sqrt(max(spread, 0.0))
+
+    low, high = middle - TOLERANCE, middle + TOLERANCE
+    return (
+        brentq(beyond, -1 + TOLERANCE, low, (-1,)) if low > -1 + TOLERANCE else -1.0,
+        brentq(beyond, high, 1 - TOLERANCE, (1,)) if high < 1 - TOLERANCE else 1.0,
+    )
 
 
 def _percentiles(draws: np.ndarray, level: float) -> Interval:

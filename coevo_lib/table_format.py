@@ -11,19 +11,21 @@ from coevo_lib.files import write_text_atomic
 from coevo_lib.show import cell_text
 
 COLUMNS = {
-    "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note",
-    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference p_holm",
+    "table1_success": "arm task seeds n_instances trials successes success ci_low ci_high faults note pass_all",
+    "table1_contrasts": "contrast task difference ci_low ci_high p n_pairs minimum_detectable paper_difference p_holm "
+    "t_low t_high seeds",
     "table2_elements": "arm task element rollouts invoked rate",
-    "table3_failures": "arm class failures share_of_failures rate_of_rollouts",
+    "table3_failures": "arm class failures share_of_failures rate_of_rollouts paper_share",
     "table4_edits": "task kind element gain_select kept",
     "tasks": "task tools templates expert_success student_h0 student_hstar mean_turns tokens",
     "localization_scores": "method task class n exact within_one",
     "localization_classes": "method planted named n",
-    "dose_response": "arm rows directness persistence seeds style_divergence loss_before turns_per_success change ci_low ci_high",
+    "dose_response": "arm rows examples directness persistence seeds style_divergence loss_before turns_per_success change ci_low ci_high",
     "dose_trend": "rows dial arms change ci_low ci_high p n_pairs",
     "localization_agreement": "method task n exact within_one",
     "ablation": "task element n success ci_low ci_high tokens",
     "by_split": "task split harness n success ci_low ci_high",
+    "by_wording": "arm wording n success ci_low ci_high",
     "search_controls": "task search seed proposals accepted select_h0 select_best",
     "planted_failures": "task class possible played recovered faults kept",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
@@ -31,17 +33,24 @@ COLUMNS = {
 }
 # What a reader of a table has to know: written under it, and shown under it in a notebook.
 NOTES = {
-    "table1_contrasts": "Intervals: bootstrap over instances and training seeds and, for task = all with five tasks or more, "
-    "over tasks. p: sign flips over instances. p_holm: Holm's, over the contrasts of all tasks but the primary one, which "
-    "stands alone. minimum_detectable: the difference that a study of this size finds with 80% power, empty where nothing "
+    "table1_success": "95 % intervals: Wilson's for one trial an instance, else clustered by instance. For task = all they speak "
+    "of these tasks alone. pass_all: pass^k, the share of instances solved by every one of an arm's k seeds.",
+    "table1_contrasts": "Intervals: bootstrap over instances, over training seeds where an arm has several and, for task = all with "
+    "five tasks or more, over tasks: they speak of tasks like these. p: sign flips over instances, so it speaks of these tasks. "
+    "t_low, t_high: Student's 95% interval over the tasks' differences alone; with seven tasks it is wider than the bootstrap's, "
+    "which covers less than its 95%. seeds: of the first arm, of the second; with one, retraining is in no interval. p_holm: "
+    "Holm's, over the contrasts of all tasks but the primary one, which stands alone. minimum_detectable: "
+    "the difference that a study of this size finds with 80% power, empty where nothing "
     "spreads. paper_difference: the paper's; over its seven tasks where task = all.",
     "localization_scores": "On planted failures: one known turn of a success of the student was damaged, it went on by "
     "itself and failed. exact: the localiser names that turn; within_one: that one or one next to it.",
     "localization_classes": "planted: the kind of damage; named: the paper's class that the method gives it.",
-    "dose_response": "Arms trained for h*. directness, persistence: of the expert whose work is kept. style_divergence: of the "
-    "pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). loss_before: of these "
-    "rows under the student as it was. turns_per_success: on test. change: success on test less student_hstar's, with its 95% "
-    "interval.",
+    "table3_failures": "Shares of an arm's failures, so they say nothing about how many there are; rate_of_rollouts does. planning "
+    "also holds a right tool with a wrong value while calls are still missing. paper_share: the paper's, whose classes a model gave.",
+    "dose_response": "Arms trained for h*. examples: training rows. directness, persistence: of the expert whose work is kept. "
+    "style_divergence: of the pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). "
+    "loss_before: of the rows, the mixed-in own successes included, under the student as it was. turns_per_success: on "
+    "test. change: success on test less student_hstar's, with its 95% interval.",
     "dose_trend": "Arms that differ in one dial of the expert alone. change: success on test at dial = 1 less that at 0, on the "
     "straight line through the arms, fitted instance by instance; its 95% interval draws tasks and instances, not training "
     "seeds, and p flips signs.",
@@ -52,17 +61,21 @@ NOTES = {
     "search_controls": "On select, which chose among the accepted proposals, so that the best of it is a little flattered. "
     "repeats: another seed, which draws other minibatches. random_edits: the same operators and budget, the edit drawn at "
     "random.",
-    "by_split": "The untrained student. evolve: what the search's minibatches played, which the proposer saw; select: chose among "
-    "its proposals, so that h* is a little flattered there; train; test, in the words of the other splits and in words that no "
-    "other split has.",
+    "by_split": "The untrained student. evolve: what the search's minibatches played, which the proposer saw, the one that let h* "
+    "through among them; no interval, since its instances come up again and again. select: chose among the proposals, so that h* "
+    "is a little flattered there, too. train; test, in the words of the other splits and in words that no other split has. all: "
+    "every task weighs the same, and only tasks are in it that both harnesses played.",
+    "by_wording": "Students on test: in the words of the other splits, and in words that no other split has.",
     "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
     "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
     "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
     "has; a profile's diversity says how many are used.",
     "costs": "seconds: each unit from its start to its end; what an interrupted run had done before is not in them. Units "
-    "of stages 01, 02 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows.",
-    "clock": "From the start of a stage's first unit to the end of its last one; pauses of an interrupted run count. Empty "
-    "where a unit does not say when it ended.",
+    "of stages 01, 02, 03 and 06 run side by side and their seconds overlap, so a sum is more than the clock shows. 03: what was "
+    "played after plantings, without the tokens, and without the counterfactual localiser's continuations. An arm that draws "
+    "many times: the tokens of the episode that was picked.",
+    "clock": "Minutes in which any unit of a stage was at work, those taken over from another profile included. Empty where a unit "
+    "does not say when it ended.",
 }
 EMPTY_NOTES = {
     "localization_scores": "No failure was planted (n_planted = 0, or no success to plant in), so no localiser is scored.",

@@ -15,8 +15,8 @@ from coevo_lib.errors import UserError
 from coevo_lib.harness import Harness
 from coevo_lib.localization import CLASSES
 from coevo_lib.measures import ALL, by_task, generated, instance_scores, mean, ratio, scored, scripted, success
-from coevo_lib.search_tables import is_chosen, select_share
-from coevo_lib.stats import holm, paired_difference
+from coevo_lib.search_tables import best_chosen, select_share
+from coevo_lib.stats import holm, paired_difference, t_interval
 from coevo_lib.table_format import COLUMNS, frame_of
 
 ACTING = ("hooks:", "tools.composite:")  # these elements act in single turns; the others stand in every prompt
@@ -29,6 +29,7 @@ CONTRASTS = [
         ("imit_hstar", "imit_stepwise_hstar"), ("corr_hstar", "corr_direct_hstar"),
         ("corr_hstar", "random_turn_hstar"), ("corr_hstar", "imit_matched_hstar"),
         ("corr_hstar", "own_hstar"), ("corr_hstar", "oec_hstar"), ("student_hstar", "best_of_n_h0"),
+        ("imit_stepwise_hstar", "corr_hstar"), ("imit_stepwise_hstar", "student_hstar"),
     )
 ]  # fmt: skip
 PRIMARY_NAME = CONTRASTS[0][0]
@@ -66,7 +67,7 @@ def table1_contrasts(
                     f"contrasts: {name} holds {arm}, which a scripted expert plays: its success is by construction; "
                     "take it out"
                 )
-        found += _contrast_rows(name, a, b, instance_scores(rows, a), instance_scores(rows, b))
+        found += _contrast_rows(name, a, b, instance_scores(rows, a), instance_scores(rows, b), _seeds(rows, a, b))
     overall = [row for row in found if row["task"] == ALL and row["contrast"] != PRIMARY_NAME]
     for row, p in zip(overall, holm([row["p"] for row in overall])):
         row["p_holm"] = p
@@ -110,6 +111,8 @@ def table3_failures(failures: Iterable[dict], rollouts: dict[str, int]) -> pd.Da
         for kind in CLASSES:
             n = counts[arm, kind]
             rates = {"share_of_failures": ratio(n, total), "rate_of_rollouts": ratio(n, rollouts.get(arm, 0))}
+            published = paper.FAILURE_SHARES.get(kind, {}).get(arm)
+            rates |= {"paper_share": published.value} if published else {}
             found.append({"arm": arm, "class": kind, "failures": n, **rates})
     return frame_of("table3_failures", found)
 
@@ -127,7 +130,7 @@ def tasks_table(tasks: Iterable, rows: Sequence[dict], lineage: Sequence[dict] =
         student = scored(_first_of(mine, "student_hstar", "student_h0"))
         expert = _first_of(mine, "expert_hstar", "expert_h0")
         tried = [row for row in lineage if row["task"] == task.name]
-        h0, chosen = (next(filter(wanted, tried), None) for wanted in (lambda r: r["kind"] == "seed", is_chosen))
+        h0, chosen = next((row for row in tried if row["kind"] == "seed"), None), best_chosen(tried)
         found.append({
             "task": task.name, "tools": len(task.world.tools()), "templates": len(task.templates),
             "expert_success": success(expert)["success"],
@@ -141,7 +144,7 @@ def tasks_table(tasks: Iterable, rows: Sequence[dict], lineage: Sequence[dict] =
 def dose_response(rows: Sequence[dict], arms: Iterable[dict], trained: Iterable[dict], expert: dict) -> pd.DataFrame:
     """How strange the work is that each arm under h* was trained on, and how its success changed.
 
-    rows: evaluation rows. trained: {arm, seed, loss_before, style_divergence} of each adapter. expert: the profile's
+    rows: evaluation rows. trained: {arm, seed, rows, loss_before, style_divergence} of each adapter. expert: the profile's
     directness and persistence, which an arm may replace.
     """
     adapters, base = list(trained), instance_scores(rows, "student_hstar")
@@ -156,7 +159,8 @@ def dose_response(rows: Sequence[dict], arms: Iterable[dict], trained: Iterable[
         style = {name: arm.get(name, expert[name]) for name in ("directness", "persistence")}
         asked = {"expert": ("directness",), "own": ()}.get(arm["rows"], ("directness", "persistence"))
         found.append({
-            "arm": arm["name"], "rows": arm["rows"], **{name: style[name] for name in asked}, "seeds": len(mine),
+            "arm": arm["name"], "rows": arm["rows"], "examples": mean(made["rows"] for made in mine),
+            **{name: style[name] for name in asked}, "seeds": len(mine),
             "style_divergence": mean(made["style_divergence"] for made in mine),
             "loss_before": mean(made["loss_before"] for made in mine),
             "turns_per_success": ratio(sum(len(row["turns"]) for row in played), sum(row["success"] for row in played)),
@@ -207,30 +211,64 @@ def costs_table(entries: Iterable[dict]) -> pd.DataFrame:
 
 
 def clock_table(units: Iterable[dict]) -> pd.DataFrame:
-    """Minutes that each stage took by the clock: of units {stage, seconds, ended (ISO time, or nothing)}."""
+    """Minutes in which each stage was at work, by the clock: of units {stage, seconds, ended (ISO time, or nothing)}."""
     stages: dict[str, list[dict]] = defaultdict(list)
     for unit in units:
         stages[unit["stage"]].append(unit)
     found = []
     for stage, done in sorted(stages.items()):
         known = all(unit.get("ended") for unit in done)
-        ends = [datetime.fromisoformat(unit["ended"]) for unit in done] if known else []
-        starts = [end - timedelta(seconds=unit["seconds"]) for end, unit in zip(ends, done)]
-        minutes = (max(ends) - min(starts)).total_seconds() / 60 if known else float("nan")
+        spans = []
+        for unit in done if known else ():
+            end = datetime.fromisoformat(unit["ended"])
+            spans.append((end - timedelta(seconds=unit["seconds"]), end))
+        minutes = _covered(spans) / 60 if known else float("nan")
         found.append({"stage": stage, "units": len(done), "minutes": minutes})
     return frame_of("clock", found)
+
+
+def by_wording(rows: Sequence[dict], unseen: dict[str, bool]) -> pd.DataFrame:
+    """Success of each student arm on `test`, by whether the wording appears in another split.
+
+    unseen: test instance -> whether its wording appears in no other split.
+    """
+    found = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        for wording, new in (("same", False), ("other", True)):
+            part = [row for row in rows if row["arm"] == arm and unseen[row["instance"]] == new]
+            rates = success(part)
+            found.append({"arm": arm, "wording": wording, "n": rates["n_instances"], **rates})
+    return frame_of("by_wording", found)
 
 
 # ---- single rows
 
 
-def _contrast_rows(name: str, a: str, b: str, means_a: dict, means_b: dict) -> Iterable[dict]:
-    tasks = list(dict.fromkeys(task for task, _ in means_a)) if means_a and means_b else []
+def _covered(spans: Iterable[tuple[datetime, datetime]]) -> float:
+    """Seconds that at least one of the spans covers."""
+    total, until = 0.0, None
+    for start, end in sorted(spans):
+        start = max(start, until) if until else start
+        total += max(0.0, (end - start).total_seconds())
+        until = max(end, until) if until else end
+    return total
+
+
+def _contrast_rows(name: str, a: str, b: str, means_a: dict, means_b: dict, seeds: str) -> Iterable[dict]:
+    tasks, changes = list(dict.fromkeys(task for task, _ in means_a)) if means_a and means_b else [], []
     for task in [*tasks, ALL]:
         parts = ({k: v for k, v in means.items() if task in (k[0], ALL)} for means in (means_a, means_b))
-        published = paper.difference(a, b, task)
+        published, measured = paper.difference(a, b, task), paired_difference(*parts)
         value = published.value if published else float("nan")
-        yield {"contrast": name, "task": task, **vars(paired_difference(*parts)), "paper_difference": value}
+        row = {"contrast": name, "task": task, **vars(measured), "paper_difference": value, "seeds": seeds}
+        changes += [measured.difference] if measured.n_pairs else []
+        yield row | (dict(zip(("t_low", "t_high"), t_interval(changes[:-1]))) if task == ALL else {})
+
+
+def _seeds(rows: Iterable[dict], *arms: str) -> str:
+    """How many training seeds each arm has."""
+    rows = list(rows)
+    return ", ".join(str(len({row["seed"] for row in rows if row["arm"] == arm})) for arm in arms)
 
 
 def _first_of(rows: list[dict], *arms: str) -> list[dict]:

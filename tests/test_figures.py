@@ -34,7 +34,7 @@ def no_warning():
 
 def success_table(arms, tasks):
     rows = [
-        (arm, task, 1, 60, 60, 30 + i, (30 + i) / 60, 0.3, 0.8, 1, "by construction" * arm.startswith("expert"))
+        (arm, task, 1, 60, 60, 30 + i, (30 + i) / 60, 0.3, 0.8, 1, "by construction" * arm.startswith("expert"), math.nan)
         for i, arm in enumerate(arms) for task in [*tasks, "all"]
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS["table1_success"].split())
@@ -47,7 +47,9 @@ def contrast_table(arms, tasks, low=-0.2, high=-0.1):
         (f"{a} - {b}", task, *measured, getattr(paper.difference(a, b, task), "value", None))
         for a, b in pairs for task in [*tasks, "all"]
     ]  # fmt: skip
-    return pd.DataFrame([(*row, math.nan) for row in rows], columns=COLUMNS["table1_contrasts"].split())
+    return pd.DataFrame(
+        [(*row, math.nan, -0.25, -0.05, "3, 1") for row in rows], columns=COLUMNS["table1_contrasts"].split()
+    )
 
 
 def behaviour_table(arms, tasks):

@@ -65,5 +65,29 @@ def test_a_gain_is_followed_from_the_split_that_was_seen_to_the_one_that_was_not
         ("hstar", "test, same words", 2, 1.0), ("hstar", "test, other words", 2, 0.5),
     ]  # fmt: skip
     assert list(frame[frame.task == "all"].success) == list(mine.success) and list(frame.task)[0] == "all"
-    assert all(r.ci_low <= r.success <= r.ci_high for r in frame.itertuples())
+    unsure = frame[frame.split != "evolve"]
+    assert all(r.ci_low <= r.success <= r.ci_high for r in unsure.itertuples())
+    assert frame[frame.split == "evolve"].ci_low.isna().all(), "its instances are played again and again"
     assert by_split([], [], [], {}).empty
+
+
+def test_over_all_tasks_each_weighs_the_same_and_only_those_count_that_both_harnesses_played():
+    """One task played h* eight times as often, the other never; what h* was simplified from counts for it."""
+
+    def search(task, played, kind="hook"):
+        rows = [{**edit(0, "h0", "", None, True, 4), "task": task}]
+        rows += [
+            {**edit(1, "x", "hooks:a", "h0", True, 9), "minibatch_n": 10, "minibatch_before": 2, "minibatch_after": 8}
+        ]
+        rows += [
+            {**edit(2, "z", "hooks:b", "x", False), "minibatch_n": 10, "minibatch_before": 6, "minibatch_after": 0}
+        ] * played
+        return [{**row, "task": task, "chosen": row["harness"] == "x"} for row in rows]
+
+    lone = [row for row in search("lone", 0) if row["harness"] == "h0"]
+    simplified = {**edit(3, "y", "hooks:a", "x", True, 9), "kind": "simplification", "chosen": True, "task": "few"}
+    few = [{**row, "chosen": False} for row in search("few", 1)] + [simplified]
+    frame = by_split([*search("many", 8), *few, *lone], [], [], {})
+    evolve = frame[(frame.split == "evolve") & (frame.task == "all")].set_index("harness")
+    assert evolve.success.h0 == pytest.approx(0.2)
+    assert evolve.success.hstar == pytest.approx(((8 + 48) / 90 + (8 + 6) / 20) / 2)

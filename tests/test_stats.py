@@ -83,7 +83,17 @@ def test_nothing_in_common_is_no_result():
 def test_equal_arms_differ_by_exactly_zero():
     same = {("t", str(i)): float(i % 2) for i in range(20)}
     result = difference(same, same)
-    assert (result.difference, result.ci_low, result.ci_high, result.p) == (0.0, 0.0, 0.0, 1.0)
+    assert (result.difference, result.p) == (0.0, 1.0)
+    # Of 20 pairs none differs: no more than z^2 / (n + z^2) can, by Tango's score interval.
+    assert (result.ci_low, result.ci_high) == pytest.approx((-0.1611, 0.1611), abs=1e-4)
+
+
+def test_an_interval_of_pairs_that_all_differ_alike_has_a_width():
+    """It ends where Tango's score statistic for 40 pairs that all changed is 1.96."""
+    ones, zeros = ({("t", str(i)): value for i in range(40)} for value in (1.0, 0.0))
+    result = difference(ones, zeros)
+    assert (result.ci_low, result.ci_high) == pytest.approx((0.8248, 1.0), abs=1e-4)
+    assert difference(zeros, ones).ci_low == -1.0 and math.isnan(result.minimum_detectable)
 
 
 @pytest.mark.parametrize("gains", [{"one": 0.0}, {"one": 1.0}, {"one": 0.1}, {"one": 0.3, "two": -0.1}])
@@ -95,9 +105,12 @@ def test_nothing_is_detectable_where_no_pair_differs_from_the_others_of_its_task
 
 
 def test_differences_between_tasks_do_not_widen_the_interval():
-    a = {(task, str(i)): gain for task, gain in (("one", 0.9), ("two", 0.1)) for i in range(30)}
-    result = difference(a, dict.fromkeys(a, 0.0))
-    assert result.ci_high - result.ci_low == pytest.approx(0.0, abs=1e-9)
+    def width(one, two):
+        a = {(task, str(i)): gain for task, gain in (("one", one), ("two", two)) for i in range(30)}
+        result = difference(a, dict.fromkeys(a, 0.0))
+        return result.ci_high - result.ci_low
+
+    assert width(0.9, 0.1) == pytest.approx(width(0.5, 0.5), abs=1e-6)
 
 
 def test_minimum_detectable_shrinks_with_the_root_of_the_pairs():

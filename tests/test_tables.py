@@ -127,16 +127,18 @@ def test_costs_are_summed_by_stage_task_and_arm():
     assert (result.seconds, result.rollouts, result.arm) == (3.5, 3, "")
 
 
-def test_the_clock_of_a_stage_goes_from_its_first_start_to_its_last_end():
+def test_the_clock_counts_the_minutes_in_which_a_stage_was_at_work():
+    """Units side by side count once, the pause between two of them, which may be another run, not at all."""
     units = [
+        {"stage": "02", "seconds": 90, "ended": "2026-01-01T10:02:00+00:00"},
         {"stage": "02", "seconds": 120, "ended": "2026-01-01T10:02:00+00:00"},
         {"stage": "02", "seconds": 60, "ended": "2026-01-01T10:04:00+00:00"},
         {"stage": "01", "seconds": 60, "ended": "2026-01-01T09:04:00+00:00"},
         {"stage": "03", "seconds": 60, "ended": None},
     ]
     frame = clock_table(units)
-    assert frame[["stage", "units"]].values.tolist() == [["01", 1], ["02", 2], ["03", 1]]
-    assert list(frame.minutes[:2]) == [1.0, 4.0] and pd.isna(frame.minutes[2])
+    assert frame[["stage", "units"]].values.tolist() == [["01", 1], ["02", 3], ["03", 1]]
+    assert list(frame.minutes[:2]) == [1.0, 3.0] and pd.isna(frame.minutes[2])
 
 
 def test_behaviour_tells_calculators_loops_and_finishers_apart():
@@ -192,7 +194,7 @@ def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
         {"name": "imit_h0", "rows": "expert", "harness": "h0"},
     ]
     trained = [
-        {"arm": name, "seed": s, "loss_before": 0.5 + s, "style_divergence": 0.2}
+        {"arm": name, "seed": s, "rows": 100, "loss_before": 0.5 + s, "style_divergence": 0.2}
         for name in ("imit_hstar", "corr", "imit_h0")
         for s in (0, 1)
     ]
