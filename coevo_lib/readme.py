@@ -20,6 +20,10 @@ from coevo_lib.show import duration
 from coevo_lib.stages import outputs_base
 from coevo_lib.tables import PRIMARY_NAME
 
+READING = (
+    "Below, an interval draws tasks anew and so speaks of tasks like these; p and Holm's p flip the signs of instances and so speak "
+    "of these tasks. With few tasks the bootstrap covers somewhat less than its 95%: the t interval over the tasks stands beside.\n"
+)
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 
 
@@ -48,15 +52,29 @@ def results_text(results_dir: Path) -> str:
     measured = [row for row in contrasts if int(row["n_pairs"])]
     primary = [row for row in measured if row["contrast"] == PRIMARY_NAME]
     others = [row for row in measured if row["contrast"] != PRIMARY_NAME and row["task"] == "all"]
-    parts = [_success_table(success), _sentences("Primary contrast", primary), _sentences("Other contrasts", others)]
+    parts = [
+        _success_table(success),
+        READING,
+        _sentences("Primary contrast", primary),
+        _sentences("Other contrasts", others),
+    ]
     tasks, splits, scores, clock = (
         _read_if_there(results_dir / "tables" / f"{name}.csv")
         for name in ("tasks", "by_split", "localization_scores", "clock")
     )
-    trends, searches = (
-        _read_if_there(results_dir / "tables" / f"{name}.csv") for name in ("dose_trend", "search_controls")
+    doses, wordings, trends, searches = (
+        _read_if_there(results_dir / "tables" / f"{name}.csv")
+        for name in ("dose_response", "by_wording", "dose_trend", "search_controls")
     )
-    more = [_trends(trends), _room(tasks), _splits(splits), _searches(searches), _localizers(scores)]
+    more = [
+        _doses(doses, costs),
+        _trends(trends),
+        _wordings(wordings),
+        _room(tasks),
+        _splits(splits),
+        _searches(searches),
+        _localizers(scores),
+    ]
     more += [_costs(costs), _clock(clock)]
     return "\n".join(part for part in [*parts, *more] if part)
 
@@ -106,6 +124,34 @@ def _splits(rows: list[dict]) -> str:
     names = dict.fromkeys(split for split, harness in rates if (split, "h0") in rates and (split, "hstar") in rates)
     pairs = [f"{name} {rates[name, 'h0']} to {rates[name, 'hstar']}" for name in names]
     return f"The same over all tasks, from the split that the proposer sees on: {'; '.join(pairs)}.\n" if pairs else ""
+
+
+def _doses(rows: list[dict], costs: list[dict]) -> str:
+    """How much each arm was trained on."""
+    tokens = {
+        row["arm"]: _number(row["trained_tokens"]) for row in costs if row["stage"] == "05_training" and row["arm"]
+    }
+    texts = [
+        f"{row['arm']} {_number(row['examples']):.0f} and {tokens[row['arm']] / int(row['seeds']) / 1000:.1f}"
+        for row in rows
+        if row["arm"] in tokens
+    ]
+    return (
+        f"Training rows, and thousands of trained tokens over all epochs, of one seed: {'; '.join(texts)}.\n"
+        if texts
+        else ""
+    )
+
+
+def _wordings(rows: list[dict]) -> str:
+    """Success in known and in new words, arm by arm."""
+    shares = {(row["arm"], row["wording"]): row["success"] for row in rows if row["success"]}
+    pairs = [
+        f"{arm} {_percent(shares[arm, 'same'])} and {_percent(shares[arm, 'other'])}"
+        for arm in dict.fromkeys(arm for arm, _ in shares)
+        if (arm, "same") in shares and (arm, "other") in shares
+    ]
+    return f"Success in the words of the other splits and in new ones, percent: {'; '.join(pairs)}.\n" if pairs else ""
 
 
 def _trends(rows: list[dict]) -> str:
@@ -179,17 +225,25 @@ def _sentences(title: str, rows: list[dict]) -> str:
 def _sentence(row: dict) -> str:
     low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p"))
     holds = "includes" if low <= 0 <= high else "excludes"
-    chance = "p < 0.001" if p < 0.001 else f"p = {p:.3f}"
+    chance = f"p {_chance(p)}"
     scope = "all tasks" if row["task"] == "all" else row["task"]
     change, start, end = (_points(row[name]) for name in ("difference", "ci_low", "ci_high"))
     text = f"`{row['contrast']}`, {scope}: {change} points, 95% interval [{start}, {end}]; "
     if row.get("p_holm"):
-        chance += f", Holm {_number(row['p_holm']):.3f}"
+        chance += f", Holm {_chance(_number(row['p_holm']))}"
     text += f"the interval {holds} zero ({chance}, {row['n_pairs']} paired instances"
     for words, name in (("detectable with 80% power: {}", "minimum_detectable"), ("the paper: {}", "paper_difference")):
         if not math.isnan(_number(row[name])):
             text += "; " + words.format(_points(row[name]).lstrip("+" if name == "minimum_detectable" else ""))
+    if row.get("t_low"):
+        text += f"; t interval over the tasks [{_points(row['t_low'])}, {_points(row['t_high'])}]"
+    if row.get("seeds") not in (None, "", "1, 1"):
+        text += f"; training seeds {row['seeds']}"
     return f"{text})."
+
+
+def _chance(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
 
 
 def _costs(rows: list[dict]) -> str:

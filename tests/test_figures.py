@@ -208,6 +208,7 @@ def test_the_readme_takes_its_numbers_from_the_tables(project):
     assert f"| arm | all | {' | '.join(MANY[1])} |" in text and "| student_h0 | 50 [30, 80] |" in text
     assert [line.split()[1] for line in text.splitlines() if line.count("[30, 80]")] == MANY[0]
     assert "-15.0 points, 95% interval [-20.0, -10.0]; the interval excludes zero (p < 0.001, 60 paired" in text
+    assert "t interval over the tasks [-25.0, -5.0]; training seeds 3, 1)." in text
     assert "the paper: +16.6" in text and "detectable with 80% power: 8.0" in text
     assert "expert_h0, expert_hstar (a scripted expert)" in text
     assert "35 min in all" in text
@@ -215,7 +216,8 @@ def test_the_readme_takes_its_numbers_from_the_tables(project):
 
 def test_the_readme_leaves_out_what_could_not_be_estimated(project):
     page, folder = project
-    table = contrast_table(*MANY).assign(minimum_detectable=float("nan"), paper_difference=float("nan"))
+    nothing = dict.fromkeys(("minimum_detectable", "paper_difference", "t_low", "t_high"), float("nan"))
+    table = contrast_table(*MANY).assign(**nothing, seeds="1, 1")
     write_table(table, folder / "tables", "table1_contrasts")
     text = readme.results_text(folder)
     assert "60 paired instances)." in text and "detectable" not in text and "nan" not in text

@@ -282,6 +282,9 @@ def test_the_committed_profiles_can_start_a_second_round():
         units = build_units(load_profile(name, root, round=2))
         sources = {source.path for unit in all_units(units) for source in unit.inputs if source.round == 1}
         assert sources == {"05_training/corr_hstar/s0"}
+        # Whatever plays the student plays the carried one.
+        for stage in ("01_harness_evolution", "02_rollouts", "03_failure_localization", "04_correction", "05_training"):
+            assert all(any(source.round == 1 for source in unit.inputs) for unit in units[stage])
 
 
 def test_a_module_that_is_no_python_is_named(root):

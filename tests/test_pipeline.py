@@ -7,10 +7,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from coevo_lib import results
 from coevo_lib.files import read_jsonl
+from coevo_lib.profile import load_profile
+from coevo_lib.stages import build_units
 
 ROOT = Path(__file__).resolve().parents[1]
 PROFILE = """
@@ -143,6 +147,22 @@ def test_the_parts_stand_beside_the_units_that_training_reads(undisturbed):
     said = read_jsonl(round_ / "03_failure_localization" / "planted" / "mock" / "localized.jsonl")
     failures = read_jsonl(round_ / "03_failure_localization" / "mock" / "failures.jsonl")
     assert [row["turn"] for row in said if row["method"] == "oracle"] == [row["turn"] for row in failures]
+
+
+def test_h_star_is_never_taken_from_a_control(monkeypatch):
+    """Not even from one that scored more on `select`."""
+    given = []
+
+    def evolved_harness(stage, unit, task):
+        given.append(unit)
+        raise StopIteration
+
+    monkeypatch.setattr(results, "evolved_harness", evolved_harness)
+    [unit] = build_units(load_profile("full", ROOT))["07_results"]
+    with pytest.raises(StopIteration):
+        results.collect(SimpleNamespace(units=[unit]))
+    assert {source.part for source in unit.inputs} >= {"", "random_edits", "repeats"}
+    assert {source.part for source in given[0].inputs} == {""}
 
 
 def test_the_best_of_many_draws_is_one_episode_an_instance_and_a_success_if_there_was_one(undisturbed):
