@@ -19,6 +19,7 @@ _SEARCH_KEY = [
     Line2D([], [], ls="", color=BLACK, marker="o", ms=5, label="h0"),
     Line2D([], [], ls="", color=BLACK, marker="o", ms=8, label="accepted edit, named below"),
     Line2D([], [], ls="", color=BLACK, marker="x", ms=4, label="dropped proposal"),
+    Line2D([], [], ls="", color=BLACK, marker="*", ms=8, label="h*, simplified"),
 ]
 
 
@@ -84,6 +85,10 @@ def _draw_searches(axis, task: str, lineage: Sequence[dict]) -> None:
             best = max(best, score.get(id(row), 0.0))
             steps.append((row["iteration"] + shift, best))
         axis.step(*zip(*steps), where="post", color=colour, lw=1.3, alpha=0.7)
+        chosen = next((row for row in lineage if row.get("chosen") and row["seed"] == rows[0]["seed"]), None)
+        if chosen and chosen.get("select_n"):
+            end = (rows[-1]["iteration"] + 1 + shift, chosen["select_successes"] / chosen["select_n"])
+            axis.plot(*end, "*", color=colour, ms=10, mec="white", mew=0.5, zorder=4)
         top = max(scored, key=lambda row: score[id(row)], default=None)
         for row in {id(row): row for row in (*scored[:1], top) if row}.values():
             x = row["iteration"] + shift
