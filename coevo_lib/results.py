@@ -152,6 +152,7 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
         "ablation": search_tables.ablation(found.ablation),
         "search_controls": search_tables.search_controls(found.searches),
         "by_split": search_tables.by_split(found.lineage, found.training, untrained, found.unseen),
+        "by_seed": tables.by_seed(students),
         "by_wording": tables.by_wording(students, found.unseen),
         "planted_failures": localization_tables.planted_failures(found.planting),
         "costs": tables.costs_table(costs(found)),

@@ -61,6 +61,7 @@ STAGES = (
             "tables/search_controls.csv",
             "tables/by_split.csv",
             "tables/by_wording.csv",
+            "tables/by_seed.csv",
             "tables/costs.csv",
             "tables/clock.csv",
         ),

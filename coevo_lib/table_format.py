@@ -26,6 +26,7 @@ COLUMNS = {
     "ablation": "task element n success ci_low ci_high tokens",
     "by_split": "task split harness n success ci_low ci_high",
     "by_wording": "arm wording n success ci_low ci_high",
+    "by_seed": "arm seed n success ci_low ci_high",
     "search_controls": "task search seed proposals accepted select_h0 select_best",
     "planted_failures": "task class possible played recovered faults kept",
     "costs": "stage task arm rollouts seconds generated_tokens trained_tokens expert_calls",
@@ -66,6 +67,7 @@ NOTES = {
     "is a little flattered there, too. train; test, in the words of the other splits and in words that no other split has. all: "
     "every task weighs the same, and only tasks are in it that both harnesses played.",
     "by_wording": "Students on test: in the words of the other splits, and in words that no other split has.",
+    "by_seed": "Arms with several training seeds, seed by seed, over all tasks. A seed draws the arm's rows, too.",
     "planted_failures": "possible: different plantings that the successes offer; played: the student went on from so many; "
     "recovered: it succeeded nevertheless; kept: failures that localisers are scored on, at most as many as asked for.",
     "tasks": "The student's success is on select, under h0 and under h*; the expert's is on test. templates: all that the task "
@@ -78,6 +80,7 @@ NOTES = {
     "does not say when it ended.",
 }
 EMPTY_NOTES = {
+    "by_seed": "No arm of this profile has more than one training seed.",
     "localization_scores": "No failure was planted (n_planted = 0, or no success to plant in), so no localiser is scored.",
 }
 

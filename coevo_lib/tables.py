@@ -241,6 +241,17 @@ def by_wording(rows: Sequence[dict], unseen: dict[str, bool]) -> pd.DataFrame:
     return frame_of("by_wording", found)
 
 
+def by_seed(rows: Sequence[dict]) -> pd.DataFrame:
+    """Success over all tasks of each training seed, for the arms that have several."""
+    found = []
+    for arm in dict.fromkeys(row["arm"] for row in rows):
+        seeds = sorted({row["seed"] for row in rows if row["arm"] == arm})
+        for seed in seeds if len(seeds) > 1 else ():
+            rates = success([row for row in rows if (row["arm"], row["seed"]) == (arm, seed)])
+            found.append({"arm": arm, "seed": seed, "n": rates["n_instances"], **rates})
+    return frame_of("by_seed", found)
+
+
 # ---- single rows
 
 

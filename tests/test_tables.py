@@ -12,6 +12,8 @@ from coevo_lib.table_format import markdown
 from coevo_lib.tables import (
     PRIMARY,
     PRIMARY_NAME,
+    by_seed,
+    by_wording,
     clock_table,
     costs_table,
     dose_response,
@@ -206,6 +208,16 @@ def test_the_dose_response_says_how_strange_the_work_was_and_what_came_of_it():
     )
     assert (corr.directness, corr.persistence, corr.change) == (0.5, 1.0, 0.25)
     assert corr.turns_per_success == pytest.approx(8 / 3) and imit.turns_per_success != imit.turns_per_success
+
+
+def test_seeds_and_wordings_are_shown_apart():
+    rows = [row("a", i, i < n, seed=seed) for seed, n in ((0, 1), (101, 4)) for i in range(4)]
+    rows += [row("b", i, i < 2) for i in range(4)]
+    frame = by_seed(rows)
+    assert frame[["arm", "seed", "n", "success"]].values.tolist() == [["a", 0, 4, 0.25], ["a", 101, 4, 1.0]]
+    unseen = {f"mock/test/{i:04d}": i % 2 == 1 for i in range(4)}
+    words = by_wording(rows[8:], unseen)
+    assert words[["wording", "n", "success"]].values.tolist() == [["same", 2, 0.5], ["other", 2, 0.5]]
 
 
 def test_the_trend_of_a_dial_is_the_line_through_the_arms_that_vary_it():
