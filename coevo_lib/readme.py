@@ -155,13 +155,13 @@ def _wordings(rows: list[dict]) -> str:
 
 
 def _trends(rows: list[dict]) -> str:
-    """What a whole step of a dial of the expert does, by the line through the arms that vary it."""
+    """What a dial of the expert does from end to end, by the line through the arms that vary it."""
     names = {"expert": "Imitation", "correction": "Correction"}
     texts = []
     for row in rows:
         change, low, high = (_points(row[name]) for name in ("change", "ci_low", "ci_high"))
         texts.append(
-            f"{names[row['rows']]}, {row['dial']} from 0 to 1: {change} points [{low}, {high}] ({row['arms']})"
+            f"{names[row['rows']]}, {row['dial']} from its least to its greatest: {change} points [{low}, {high}] ({row['arms']})"
         )
     return f"Dose-response, all tasks: {'; '.join(texts)}.\n" if texts else ""
 

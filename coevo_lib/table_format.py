@@ -52,9 +52,9 @@ NOTES = {
     "style_divergence: of the pairs of successive calls trained on from the student's own under h* (0 alike, 1 nothing shared). "
     "loss_before: of the rows, the mixed-in own successes included, under the student as it was. turns_per_success: on "
     "test. change: success on test less student_hstar's, with its 95% interval.",
-    "dose_trend": "Arms that differ in one dial of the expert alone. change: success on test at dial = 1 less that at 0, on the "
-    "straight line through the arms, fitted instance by instance; its 95% interval draws tasks and instances, not training "
-    "seeds, and p flips signs.",
+    "dose_trend": "Arms that differ in one dial of the expert alone. change: success on test at its greatest value here less that "
+    "at its least, on the straight line through the arms, fitted instance by instance; its 95% interval draws tasks and "
+    "instances, not training seeds, and p flips signs.",
     "localization_agreement": "n: failures that both saw. exact: the same turn as the oracle; within_one: that one or one "
     "next to it. Agreement is no proof: both may be wrong.",
     "ablation": "On select. h*: the whole evolved harness; the lines between add one element of it to h0. tokens: generated "

@@ -183,11 +183,12 @@ def dose_trend(rows: Sequence[dict], arms: Iterable[dict], expert: dict) -> pd.D
         doses = {arm["name"]: arm.get(dial, expert[dial]) for arm in plain if scores[arm["name"]]}
         if len(set(doses.values())) < 2:
             continue
-        middle = mean(doses.values())
+        middle, reach = mean(doses.values()), max(doses.values()) - min(doses.values())
         spread = sum((dose - middle) ** 2 for dose in doses.values())
+        weights = {name: reach * (dose - middle) / spread for name, dose in doses.items()}
         played = set.intersection(*(set(scores[name]) for name in doses))
         slopes = {
-            key: {0: sum(mean(scores[name][key].values()) * (dose - middle) for name, dose in doses.items()) / spread}
+            key: {0: sum(weight * mean(scores[name][key].values()) for name, weight in weights.items())}
             for key in played
         }
         line = paired_difference(slopes, {key: {0: 0.0} for key in played})
