@@ -161,7 +161,7 @@ def drift_figure(behaviour: pd.DataFrame) -> Figure:
 def dose_figure(doses: pd.DataFrame) -> Figure:
     """Arms in the order of how far the work they were trained on is from the student's own, and what came of it."""
     titles = {"style_divergence": "divergence of call pairs", "loss_before": "loss before training"}
-    titles |= {"turns_per_success": "turns per success on test", "change": "change in success, points"}
+    titles |= {"turns_per_success": "turns per success (log)", "change": "change in success, points"}
     table = doses.sort_values("style_divergence")
     arms = list(table.arm)
     with rc_context(STYLE):
@@ -175,6 +175,9 @@ def dose_figure(doses: pd.DataFrame) -> Figure:
             if column == "change":
                 axis.axvline(0, color=BLACK, lw=0.8, zorder=1)
                 axis.xaxis.set_major_formatter(POINTS)
+            elif column == "turns_per_success":
+                axis.set_xscale("log")  # an arm that hardly succeeds would leave the others in one place
+                axis.margins(x=0.08)
             else:
                 axis.set_xlim(left=0)
                 axis.margins(x=0.08)
