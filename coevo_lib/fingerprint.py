@@ -16,10 +16,7 @@ from coevo_lib.stages import MANIFEST, STAGES, STUDENT_MANIFEST, TOUR, Unit, out
 
 # These say which units exist; each unit's own share of them enters by its key, its arm and its inputs.
 STRUCTURE = frozenset(
-    {
-        *("profile", "round", "tasks", "arms", "carry_arm"),
-        *("search_seeds", "lora_seeds", "random_edits", "search_repeats", "ablation"),
-    }
+    "profile round tasks search_seeds lora_seeds arms carry_arm random_edits search_repeats ablation".split()
 )
 # How the same numbers are computed or shown.
 PERFORMANCE = frozenset({"engine", "concurrency"})

@@ -43,12 +43,12 @@ def success(rows: list[dict]) -> dict:
     """
     by_instance, valid = verdicts(rows), scored(rows)
     successes = sum(map(sum, by_instance.values()))
-    single = len(valid) == len(by_instance)
+    single, fewest = len(valid) == len(by_instance), min(map(len, by_instance.values()), default=0)
     low, high = wilson(successes, len(valid)) if single else clustered_interval(by_instance)
     return {
         "seeds": len({row["seed"] for row in valid}), "n_instances": len(by_instance), "trials": len(valid),
         "successes": successes, "success": ratio(successes, len(valid)), "ci_low": low, "ci_high": high,
-        "faults": len(rows) - len(valid), "pass_all": float("nan") if single else pass_hat_k(by_instance, _fewest(by_instance)),
+        "faults": len(rows) - len(valid), "pass_all": float("nan") if single else pass_hat_k(by_instance, fewest),
     }  # fmt: skip
 
 
@@ -111,10 +111,6 @@ def mean(values: Iterable[float]) -> float:
 
 def ratio(part: float, whole: float) -> float:
     return part / whole if whole else float("nan")
-
-
-def _fewest(by_instance: dict) -> int:
-    return min(map(len, by_instance.values()))
 
 
 def _repeats(calls: list[list]) -> bool:

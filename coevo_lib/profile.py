@@ -38,8 +38,7 @@ class Profile:
         """What a notebook's `profile` parameter has to say to load this file again."""
         if self.path.parent == _folder(self.root):
             return self.name
-        inside = self.path.is_relative_to(self.root)
-        return str(self.path.relative_to(self.root) if inside else self.path)
+        return self.shown
 
     @property
     def shown(self) -> str:

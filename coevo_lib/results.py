@@ -163,16 +163,16 @@ def build_tables(found: Collected) -> dict[str, pd.DataFrame]:
 def costs(found: Collected) -> list[dict]:
     """What every stage spent: seconds of its units, episodes, tokens, expert calls."""
     entries = list(found.seconds)
+    draws = {arm["name"]: arm.get("samples", 1) for arm in found.arms}
     for stage_id, rows in (("02_rollouts", found.training), ("06_evaluation", found.rows)):
         for row in rows:
             calls = len(row["turns"]) if row["author"] == "expert" else 0
-            where = {"stage": stage_id, "task": row["task"], "arm": row.get("arm", "")}
-            entries.append({**where, "rollouts": 1, "generated_tokens": generated(row), "expert_calls": calls})
-    drawn = {arm["name"]: arm.get("samples", 1) for arm in found.arms}
-    for row in found.rows:
-        entries.append(
-            {"stage": "06_evaluation", "task": row["task"], "arm": row["arm"], "rollouts": drawn[row["arm"]] - 1}
-        )
+            spent = {
+                "rollouts": draws.get(row.get("arm"), 1),
+                "generated_tokens": generated(row),
+                "expert_calls": calls,
+            }
+            entries.append({"stage": stage_id, "task": row["task"], "arm": row.get("arm", ""), **spent})
     for row in found.ablation:
         spent = {"rollouts": row["n"], "generated_tokens": row["tokens"]}
         entries.append({"stage": "02_rollouts", "task": row["task"], **spent})

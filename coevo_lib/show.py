@@ -1,4 +1,4 @@
-"""HTML for notebooks: a trajectory, a training row with its mask, a diff, a harness, a table.
+"""HTML for notebooks: a trajectory, a training row with its mask, a diff, a search, a table.
 
 Everything that a model or a task wrote is escaped. The style is inline and takes its colours from the text around it,
 so that it reads in light and dark JupyterLab and in an exported page. What is shown is decided by the caller.
@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from coevo_lib.calls import Call, render_call
-from coevo_lib.harness import Harness
 from coevo_lib.localization import Failure
 from coevo_lib.trajectory import Trajectory, Turn
 
@@ -81,15 +80,6 @@ def show_masked_row(row: dict) -> Shown:
     return _wrap(*parts)
 
 
-def show_tokens(pieces: Iterable[tuple[str, bool]]) -> Shown:
-    """Tokens as (text, carries loss) in order; trained ones are tinted, each with its own edge."""
-    pieces = list(pieces)
-    style = {True: f"{_tint('ok', 0.25)};border-left:1px solid rgba({GREEN},.6)", False: "opacity:.7"}
-    spans = "".join(f'<span style="{style[bool(trained)]}">{_escape(text)}</span>' for text, trained in pieces)
-    count = sum(trained for _, trained in pieces)
-    return _wrap(f'<div class="small">{count} of {len(pieces)} tokens carry loss</div>', f"<pre>{spans}</pre>")
-
-
 def show_diff(unified_diff_text: str) -> Shown:
     """A unified diff with added and removed lines tinted."""
     if not unified_diff_text.strip():
@@ -112,14 +102,6 @@ def show_lineage(lineage: Iterable[dict]) -> Shown:
         return f"<li>{_candidate(row)}{_list(below, branch)}</li>"
 
     return _wrap(_list(rows[:1], branch))
-
-
-def show_harness(harness: Harness) -> Shown:
-    """A harness in short: its id, the elements that differ from the unevolved one, and what they say."""
-    parts = [f"<b>harness {harness.id}</b> <span class='small'>{len(harness.elements())} evolved elements</span>"]
-    parts.append("<div>" + "".join(_tag(name, "event") for name in harness.elements()) + "</div>")
-    parts += [_part(name, text) for name, text in [("system", harness.system.text), *_details(harness)]]
-    return _wrap(*parts)
 
 
 def show_table(frame, caption: str = "", decimals: int = 3) -> Shown:
@@ -259,24 +241,3 @@ def _diff_line(line: str) -> str:
         return f'<span style="opacity:.6">{_escape(line)}</span>\n'
     name = {"+": "ok", "-": "error"}.get(line[:1])
     return f'<span style="{_tint(name, 0.2)}">{_escape(line)}</span>\n' if name else f"{_escape(line)}\n"
-
-
-def _details(harness: Harness) -> Iterable[tuple[str, str]]:
-    if harness.system.recipe:
-        yield "recipe", "\n".join(f"{i}. {line}" for i, line in enumerate(harness.system.recipe, 1))
-    tools = [f"{c.name}: {c.first}, then {c.each} on every item; {c.doc}" for c in harness.tools.composite]
-    tools += [f"{name}: {text}" for name, text in harness.tools.docs.items()]
-    tools += [f"hidden: {', '.join(harness.tools.hide)}"] if harness.tools.hide else []
-    if tools:
-        yield "tools", "\n".join(tools)
-    for number, demo in enumerate(harness.demos.item, 1):
-        yield f"demonstration {number}", "\n".join([demo.prompt, *demo.calls])
-    if harness.hooks.use:
-        yield "hooks", "\n".join(_hook_line(hook.model_dump()) for hook in harness.hooks.use)
-    if harness.context.keep or harness.format.call != "python":
-        yield "context and format", f"keep {harness.context.keep or 'all'} observations; calls as {harness.format.call}"
-
-
-def _hook_line(settings: dict) -> str:
-    name = settings.pop("hook")
-    return f"{name}: {', '.join(f'{key} = {value}' for key, value in settings.items())}" if settings else name

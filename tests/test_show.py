@@ -7,15 +7,12 @@ import pandas as pd
 import pytest
 
 from coevo_lib.calls import Call
-from coevo_lib.harness import Harness, parse_harness
 from coevo_lib.localization import Failure
 from coevo_lib.show import (
     show_diff,
-    show_harness,
     show_lineage,
     show_masked_row,
     show_table,
-    show_tokens,
     show_trajectory,
 )
 from coevo_lib.trajectory import Event, Trajectory, Turn
@@ -78,9 +75,7 @@ def test_a_fault_is_not_called_a_failure():
             played(ATTACK), failure=Failure("k", 1, ATTACK, ATTACK, ATTACK), correction=ATTACK, title=ATTACK
         ),
         lambda: show_masked_row({"messages": [{"role": ATTACK, "content": ATTACK}], "mask": [True]}),
-        lambda: show_tokens([(ATTACK, True), (ATTACK, False)]),
         lambda: show_diff(f"+{ATTACK}\n-{ATTACK}\n {ATTACK}"),
-        lambda: show_harness(Harness.model_validate({"system": {"text": f"{ATTACK} {{tools}}", "recipe": [ATTACK]}})),
         lambda: show_table(pd.DataFrame({ATTACK: [ATTACK]}), ATTACK),
         lambda: show_lineage([candidate("h0", None, ""), candidate("x", "h0", ATTACK, why=ATTACK)]),
     ],
@@ -98,20 +93,8 @@ def test_a_row_shows_which_messages_carry_loss():
     assert "1 of 2 messages" in text and "assistant · trained" in text and "user · trained" not in text
 
 
-def test_tokens_keep_their_text():
-    assert "2 of 3 tokens carry losssubmit(4)" in Page(show_tokens([("sub", True), ("mit", True), ("(4)", False)])).text
-
-
 def test_an_empty_diff_says_so():
     assert "no difference" in show_diff("").html
-
-
-def test_a_harness_names_its_elements():
-    harness = parse_harness('[system]\nrecipe = ["Read all."]\n[[hooks.use]]\nhook = "ledger"\neach = "hours"\n')
-    text = Page(show_harness(harness)).text
-    for words in (harness.id, "2 evolved elements", "1. Read all.", "ledger: each = hours"):
-        assert words in text
-    assert "0 evolved elements" in show_harness(Harness()).html
 
 
 def test_a_table_rounds_floats_and_leaves_gaps_empty():
