@@ -3,7 +3,7 @@
     python -m coevo_lib.readme --profile cpu            writes the text between the two marks
     python -m coevo_lib.readme --profile cpu --check    ends with status 1 when that text is out of date
 
-The wording says what an interval holds, for either sign; what it means is for the README's author.
+What the numbers mean is for the README's author.
 """
 
 import argparse
@@ -21,8 +21,9 @@ from coevo_lib.stages import outputs_base
 from coevo_lib.tables import PRIMARY_NAME
 
 READING = (
-    "Below, an interval draws tasks anew and so speaks of tasks like these; p and Holm's p flip the signs of instances and so speak "
-    "of these tasks. With few tasks the bootstrap covers somewhat less than its 95%: the t interval over the tasks stands beside.\n"
+    "In points; **bold** where the 95% interval holds no zero. An interval draws tasks anew and so speaks of tasks like these; p and "
+    "Holm's p flip the signs of instances and so speak of these tasks. With few tasks the bootstrap covers somewhat less than its "
+    "95%: the t interval over the tasks stands beside. Detectable: with 80% power. Seeds: training seeds of the two arms.\n"
 )
 START, END = "<!-- results:start -->", "<!-- results:end -->"
 
@@ -52,12 +53,7 @@ def results_text(results_dir: Path) -> str:
     measured = [row for row in contrasts if int(row["n_pairs"])]
     primary = [row for row in measured if row["contrast"] == PRIMARY_NAME]
     others = [row for row in measured if row["contrast"] != PRIMARY_NAME and row["task"] == "all"]
-    parts = [
-        _success_table(success),
-        READING,
-        _sentences("Primary contrast", primary),
-        _sentences("Other contrasts", others),
-    ]
+    parts = [_success_table(success), _contrasts([*primary[-1:], *primary[:-1], *others])]
     tasks, splits, scores, clock = (
         _read_if_there(results_dir / "tables" / f"{name}.csv")
         for name in ("tasks", "by_split", "localization_scores", "clock")
@@ -67,9 +63,8 @@ def results_text(results_dir: Path) -> str:
         for name in ("dose_response", "by_wording", "dose_trend", "search_controls")
     )
     more = [
-        _doses(doses, costs),
+        _trained(doses, costs, wordings),
         _trends(trends),
-        _wordings(wordings),
         _room(tasks),
         _splits(splits),
         _searches(searches),
@@ -111,47 +106,50 @@ def _read_if_there(path: Path) -> list[dict[str, str]]:
     return _read(path) if path.is_file() else []
 
 
+def _table(head: list[str], lines: list[list[str]]) -> str:
+    """A Markdown table whose first column is words and whose others are numbers; columns without any entry are left out."""
+    kept = [place for place in range(len(head)) if not place or any(line[place] for line in lines)]
+    rows = [head, ["---", *["---:"] * (len(head) - 1)], *lines]
+    return "".join(f"| {' | '.join(row[place] for place in kept)} |\n" for row in rows) if lines else ""
+
+
 def _room(tasks: list[dict]) -> str:
     """The student on `select` under both harnesses, task by task."""
     known = [row for row in tasks if row["student_h0"] and row["student_hstar"]]
-    pairs = [f"{r['task']} {_percent(r['student_h0'])} to {_percent(r['student_hstar'])}" for r in known]
-    return f"Room (`select`, h0 to h*, percent): {', '.join(pairs)}.\n" if pairs else ""
+    lines = [
+        [name, *(_percent(row[f"student_{key}"]) for row in known)] for name, key in (("h0", "h0"), ("h*", "hstar"))
+    ]
+    table = _table(["room", *(row["task"] for row in known)], lines)
+    return f"The untrained student on `select`, percent:\n\n{table}" if known else ""
 
 
 def _splits(rows: list[dict]) -> str:
     """What the gain of h* is worth on each split, over all tasks."""
     rates = {(row["split"], row["harness"]): _percent(row["success"]) for row in rows if row["task"] == "all"}
-    names = dict.fromkeys(split for split, harness in rates if (split, "h0") in rates and (split, "hstar") in rates)
-    pairs = [f"{name} {rates[name, 'h0']} to {rates[name, 'hstar']}" for name in names]
-    return f"The same over all tasks, from the split that the proposer sees on: {'; '.join(pairs)}.\n" if pairs else ""
+    names = list(dict.fromkeys(split for split, _ in rates if (split, "h0") in rates and (split, "hstar") in rates))
+    lines = [[name, *(rates[split, key] for split in names)] for name, key in (("h0", "h0"), ("h*", "hstar"))]
+    table = _table(["all tasks", *names], lines)
+    return f"The same over all tasks, from the split that the proposer sees on:\n\n{table}" if names else ""
 
 
-def _doses(rows: list[dict], costs: list[dict]) -> str:
-    """How much each arm was trained on."""
+def _trained(doses: list[dict], costs: list[dict], wordings: list[dict]) -> str:
+    """What one seed of each arm was trained on, and its success in known and in new words."""
     tokens = {
         row["arm"]: _number(row["trained_tokens"]) for row in costs if row["stage"] == "05_training" and row["arm"]
     }
-    texts = [
-        f"{row['arm']} {_number(row['examples']):.0f} and {tokens[row['arm']] / int(row['seeds']) / 1000:.1f}"
-        for row in rows
+    taught = {
+        row["arm"]: (f"{_number(row['examples']):.0f}", f"{tokens[row['arm']] / int(row['seeds']) / 1000:.1f}")
+        for row in doses
         if row["arm"] in tokens
+    }
+    shares = {(row["arm"], row["wording"]): _percent(row["success"]) for row in wordings if row["success"]}
+    arms = dict.fromkeys([*(arm for arm, _ in shares), *taught])
+    lines = [
+        [arm, *taught.get(arm, ("", "")), shares.get((arm, "same"), ""), shares.get((arm, "other"), "")] for arm in arms
     ]
-    return (
-        f"Training rows, and thousands of trained tokens over all epochs, of one seed: {'; '.join(texts)}.\n"
-        if texts
-        else ""
-    )
-
-
-def _wordings(rows: list[dict]) -> str:
-    """Success in known and in new words, arm by arm."""
-    shares = {(row["arm"], row["wording"]): row["success"] for row in rows if row["success"]}
-    pairs = [
-        f"{arm} {_percent(shares[arm, 'same'])} and {_percent(shares[arm, 'other'])}"
-        for arm in dict.fromkeys(arm for arm, _ in shares)
-        if (arm, "same") in shares and (arm, "other") in shares
-    ]
-    return f"Success in the words of the other splits and in new ones, percent: {'; '.join(pairs)}.\n" if pairs else ""
+    head = ["arm", "training rows", "thousands of trained tokens", "success in known words", "in new words"]
+    what = "What one seed is trained on, over all epochs, and success in percent in the words of the other splits and in new ones"
+    return f"{what}:\n\n{_table(head, lines)}" if lines else ""
 
 
 def _trends(rows: list[dict]) -> str:
@@ -200,9 +198,7 @@ def _success_table(rows: list[dict]) -> str:
     arms = list(dict.fromkeys(row["arm"] for row in rows))
     tasks = sorted(dict.fromkeys(row["task"] for row in rows), key=lambda task: task != "all")
     cells = {(row["task"], row["arm"]): _cell(row) for row in rows}
-    lines = [["arm", *tasks], ["---", *["---:"] * len(tasks)]]
-    lines += [[arm, *(cells.get((task, arm), "") for task in tasks)] for arm in arms]
-    table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    table = _table(["arm", *tasks], [[arm, *(cells.get((task, arm), "") for task in tasks)] for arm in arms])
     counts = [int(row["n_instances"]) for row in rows if row["task"] == "all"]
     text = f"Success on `test` in percent, with 95% intervals; up to {max(counts, default=0)} instances an arm.\n"
     noted = [arm for arm in arms if any(row["arm"] == arm and row.get("note") for row in rows)]
@@ -218,32 +214,44 @@ def _cell(row: dict) -> str:
     return "" if math.isnan(value) else f"{value:.0f} [{low:.0f}, {high:.0f}]"
 
 
-def _sentences(title: str, rows: list[dict]) -> str:
-    return f"{title}:\n\n" + "".join(f"- {_sentence(row)}\n" for row in rows) if rows else ""
+def _contrasts(rows: list[dict]) -> str:
+    """A line for each contrast, the primary one first: over all tasks, then task by task."""
+    head = [
+        "contrast",
+        "tasks",
+        "difference",
+        "95% interval",
+        "t interval",
+        "p",
+        "Holm",
+        "pairs",
+        "detectable",
+        "paper",
+        "seeds",
+    ]
+    return f"{_table(head, [_contrast(row) for row in rows])}\n{READING}" if rows else ""
 
 
-def _sentence(row: dict) -> str:
-    low, high, p = (_number(row[name]) for name in ("ci_low", "ci_high", "p"))
-    holds = "includes" if low <= 0 <= high else "excludes"
-    chance = f"p {_chance(p)}"
-    scope = "all tasks" if row["task"] == "all" else row["task"]
-    change, start, end = (_points(row[name]) for name in ("difference", "ci_low", "ci_high"))
-    text = f"`{row['contrast']}`, {scope}: {change} points, 95% interval [{start}, {end}]; "
-    if row.get("p_holm"):
-        chance += f", Holm {_chance(_number(row['p_holm']))}"
-    text += f"the interval {holds} zero ({chance}, {row['n_pairs']} paired instances"
-    for words, name in (("detectable with 80% power: {}", "minimum_detectable"), ("the paper: {}", "paper_difference")):
-        if not math.isnan(_number(row[name])):
-            text += "; " + words.format(_points(row[name]).lstrip("+" if name == "minimum_detectable" else ""))
-    if row.get("t_low"):
-        text += f"; t interval over the tasks [{_points(row['t_low'])}, {_points(row['t_high'])}]"
-    if row.get("seeds") not in (None, "", "1, 1"):
-        text += f"; training seeds {row['seeds']}"
-    return f"{text})."
+def _contrast(row: dict) -> list[str]:
+    low, high = _number(row["ci_low"]), _number(row["ci_high"])
+    change, detectable = _points(row["difference"]), _points(row["minimum_detectable"]).lstrip("+")
+    return [
+        f"`{row['contrast']}`",
+        row["task"],
+        change if low <= 0 <= high else f"**{change}**",
+        f"[{_points(row['ci_low'])}, {_points(row['ci_high'])}]",
+        f"[{_points(row['t_low'])}, {_points(row['t_high'])}]" if row.get("t_low") else "",
+        _chance(row["p"]),
+        _chance(row.get("p_holm", "")),
+        row["n_pairs"],
+        detectable,
+        _points(row["paper_difference"]),
+        row.get("seeds") or "",
+    ]
 
 
-def _chance(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"= {p:.3f}"
+def _chance(text: str) -> str:
+    return "" if not text else "< 0.001" if float(text) < 0.001 else f"{float(text):.3f}"
 
 
 def _costs(rows: list[dict]) -> str:
@@ -271,9 +279,9 @@ def _stage_costs(rows: list[dict], stages: dict) -> Iterator[str]:
 
 
 def _points(text: str) -> str:
-    """A fraction as percentage points with its sign; no sign on what rounds to zero."""
+    """A fraction as percentage points with its sign; no sign on what rounds to zero; nothing where nothing is known."""
     shown = f"{100 * _number(text):+.1f}"
-    return "0.0" if shown in ("+0.0", "-0.0") else shown
+    return {"+0.0": "0.0", "-0.0": "0.0", "+nan": ""}.get(shown, shown)
 
 
 def _number(text: str) -> float:
