@@ -87,7 +87,7 @@ bench: .venv/.ready ## measure the engines on this machine
 room: .venv/.ready ## measure h0 by size on the select split, of all tasks or TASK=my_tasks/hives.py
 	@.venv/bin/python -m coevo_lib.room $(if $(TASK),--tasks "$(TASK)")
 
-settings: .venv/.ready ## measure which learning rate the rule of the README picks, after `training`
+settings: .venv/.ready ## measure which learning rate the rule of the README picks, after `correction`
 	@.venv/bin/python -m coevo_lib.settings --profile "$(PROFILE)"
 
 new-task: .venv/.ready ## write a small task of your own to start from: NAME=hives
